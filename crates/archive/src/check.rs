@@ -1,6 +1,8 @@
-//! Checks that a run is consistent. Archives are shared between users. An archive that was damaged,
-//! mixed from two runs or made by hand is refused here, with the reason. Later code therefore need
-//! not expect an invalid index, an interval that ends before it begins, or a sum that overflows.
+//! Checks that a run is consistent. Archives are shared between users, so one may be damaged, mixed
+//! from two runs or made by hand. Such an archive is refused here, with the reason.
+//!
+//! Later code therefore need not expect an invalid index, an interval that ends before it begins,
+//! or a sum that overflows.
 
 mod books;
 mod counters;
@@ -22,12 +24,12 @@ use crate::search::SearchRecord;
 use crate::start::PartStart;
 use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
 
-/// `Err`: the mistake, as the second half of a sentence about the file.
+/// Result of a check. `Err`: the problem, as the second half of a sentence about the file.
 pub(crate) type FileCheck = Result<(), String>;
 
 pub(crate) fn header(header: &RunHeader) -> FileCheck {
     let plan = &header.plan;
-    let empty = |what: &str| Err(format!("the plan has no {what}"));
+    let empty = |list: &str| Err(format!("the plan has no {list}"));
     if plan.workloads.is_empty() {
         return empty("workloads");
     }
@@ -37,12 +39,12 @@ pub(crate) fn header(header: &RunHeader) -> FileCheck {
     if let Some(w) = plan.workloads.iter().find(|w| w.requests.is_empty()) {
         return Err(format!("workload {:?} has no requests", w.name));
     }
-    no_two_alike("subjects", plan.subjects.iter().map(crate::plan::Subject::id))?;
-    no_two_alike("back ends", plan.backends.iter().map(|b| b.name.clone()))?;
-    no_two_alike("workloads", plan.workloads.iter().map(|w| w.name.clone()))?;
+    check_unique("subjects", plan.subjects.iter().map(crate::plan::Subject::id))?;
+    check_unique("back ends", plan.backends.iter().map(|b| b.name.clone()))?;
+    check_unique("workloads", plan.workloads.iter().map(|w| w.name.clone()))?;
     at_most("`repeats`", u64::from(plan.repeats), u64::from(REPEATS))?;
     at_most("`load.threads`", u64::from(plan.load.threads), GENERATOR_THREADS as u64)?;
-    no_two_alike("arms", plan.arms.iter().map(|arm| arm.name.clone()))?;
+    check_unique("arms", plan.arms.iter().map(|arm| arm.name.clone()))?;
     plan.arms.iter().try_for_each(arm)?;
     plan.backends
         .iter()
@@ -81,24 +83,26 @@ fn arm(arm: &Arm) -> FileCheck {
 }
 
 fn indices(plan: &Plan) -> FileCheck {
-    let subjects = |at: String, index| check_index(&at, "subject", index, plan.subjects.len());
-    let workloads = |at: String, index| check_index(&at, "workload", index, plan.workloads.len());
-    let arms = |at: String, index| check_index(&at, "arm", index, plan.arms.len());
+    let check_subject =
+        |owner: String, index| check_index(&owner, "subject", index, plan.subjects.len());
+    let check_workload =
+        |owner: String, index| check_index(&owner, "workload", index, plan.workloads.len());
+    let check_arm = |owner: String, index| check_index(&owner, "arm", index, plan.arms.len());
     for (i, arm) in plan.arms.iter().enumerate() {
-        subjects(format!("arm {i}"), arm.subject)?;
+        check_subject(format!("arm {i}"), arm.subject)?;
         let backend = |index: &usize| {
             check_index(&format!("arm {i}"), "back end", *index, plan.backends.len())
         };
         arm.backends.iter().try_for_each(backend)?;
-        no_two_alike(&format!("back ends of arm {i}"), arm.backends.iter())?;
+        check_unique(&format!("back ends of arm {i}"), arm.backends.iter())?;
     }
-    plan.duet.iter().try_for_each(|index| arms("the duet".into(), *index))?;
+    plan.duet.iter().try_for_each(|index| check_arm("the duet".into(), *index))?;
     for (i, launch) in plan.launches.iter().enumerate() {
         if launch.arms.is_empty() {
             return Err(format!("launch {i} has no arm"));
         }
-        launch.arms.iter().try_for_each(|arm| arms(format!("launch {i}"), *arm))?;
-        no_two_alike(&format!("arms of launch {i}"), launch.arms.iter())?;
+        launch.arms.iter().try_for_each(|arm| check_arm(format!("launch {i}"), *arm))?;
+        check_unique(&format!("arms of launch {i}"), launch.arms.iter())?;
         if launch.block >= plan.repeats {
             return Err(format!(
                 "launch {i} is of block {}, but the plan has only {} repeats",
@@ -107,47 +111,47 @@ fn indices(plan: &Plan) -> FileCheck {
         }
     }
     for (i, trial) in plan.trials.iter().enumerate() {
-        let at = || format!("trial {i} of the plan");
-        check_index(&at(), "launch", trial.launch, plan.launches.len())?;
+        let owner = || format!("trial {i} of the plan");
+        check_index(&owner(), "launch", trial.launch, plan.launches.len())?;
         if !plan.launches[trial.launch].arms.contains(&trial.arm) {
             return Err(format!(
                 "{} is of arm {}, which launch {} does not have",
-                at(),
+                owner(),
                 trial.arm,
                 trial.launch
             ));
         }
-        workloads(at(), trial.workload)?;
-        check_index(&at(), "step", trial.step, plan.load.steps.len())?;
+        check_workload(owner(), trial.workload)?;
+        check_index(&owner(), "step", trial.step, plan.load.steps.len())?;
     }
     plan_check::check_blocks(plan)?;
-    for (i, not) in plan.not_served.iter().enumerate() {
-        subjects(format!("entry {i} of `not_served`"), not.subject)?;
-        workloads(format!("entry {i} of `not_served`"), not.workload)?;
+    for (i, entry) in plan.not_served.iter().enumerate() {
+        check_subject(format!("entry {i} of `not_served`"), entry.subject)?;
+        check_workload(format!("entry {i} of `not_served`"), entry.workload)?;
     }
     Ok(())
 }
 
 fn step(index: usize, step: &Step) -> FileCheck {
-    let each = [step.connections, step.streams, step.pipeline];
-    let in_flight = each.into_iter().try_fold(1u32, u32::checked_mul);
+    let factors = [step.connections, step.streams, step.pipeline];
+    let in_flight = factors.into_iter().try_fold(1u32, u32::checked_mul);
     if in_flight.is_none_or(|n| n == 0 || n > IN_FLIGHT) {
         return Err(format!(
             "step {index} has {} connections × {} streams × pipeline depth {}, which is 0 or above \
              the limit",
-            each[0], each[1], each[2]
+            factors[0], factors[1], factors[2]
         ));
     }
-    let rate = |rate| positive(&format!("the rate of step {index}"), Some(rate));
+    let check_rate = |rate| positive(&format!("the rate of step {index}"), Some(rate));
     match &step.arrivals {
         Arrivals::Closed | Arrivals::Trace { .. } => Ok(()),
-        Arrivals::Constant { rate: asked } | Arrivals::Poisson { rate: asked } => rate(*asked),
+        Arrivals::Constant { rate } | Arrivals::Poisson { rate } => check_rate(*rate),
         Arrivals::Shaped { segments, .. } => {
             let is_rate = |r: f64| r.is_finite() && r >= 0.0;
-            let is_good = |s: &Segment| is_rate(s.from_rate) && is_rate(s.to_rate);
+            let is_valid = |s: &Segment| is_rate(s.from_rate) && is_rate(s.to_rate);
             segments
                 .iter()
-                .all(is_good)
+                .all(is_valid)
                 .then_some(())
                 .ok_or(format!("a rate of step {index} is negative or not finite"))
         }
@@ -156,7 +160,7 @@ fn step(index: usize, step: &Step) -> FileCheck {
 
 pub(crate) fn start(plan: &Plan, start: &StartRecord) -> FileCheck {
     check_index("this start", "launch", start.launch, plan.launches.len())?;
-    no_two_alike("parts", start.parts.iter().map(|p| p.party))?;
+    check_unique("parts", start.parts.iter().map(|p| p.party))?;
     let launch = &plan.launches[start.launch];
     start
         .parts
@@ -165,12 +169,12 @@ pub(crate) fn start(plan: &Plan, start: &StartRecord) -> FileCheck {
     start.parts.iter().try_for_each(part)
 }
 
-/// Starts have a subject for each arm, and loads one generator.
-fn party(at: &str, plan: &Plan, launch: &Launch, party: Party) -> FileCheck {
+/// Checks the index of a party. A start has a subject for each arm, and a load has one generator.
+fn party(owner: &str, plan: &Plan, launch: &Launch, party: Party) -> FileCheck {
     match party {
-        Party::Subject(index) => check_index(at, "subject", index, launch.arms.len()),
-        Party::Backend(index) => check_index(at, "back end", index, plan.backends.len()),
-        Party::Generator(index) => check_index(at, "generator", index, 1),
+        Party::Subject(index) => check_index(owner, "subject", index, launch.arms.len()),
+        Party::Backend(index) => check_index(owner, "back end", index, plan.backends.len()),
+        Party::Generator(index) => check_index(owner, "generator", index, 1),
     }
 }
 
@@ -187,10 +191,10 @@ fn part(part: &PartStart) -> FileCheck {
     at_most("`took_ns`", part.stop.map_or(0, |s| s.took_ns), DURATION_NS)
 }
 
-/// The first version of the format that keeps ages by outcome.
+/// First version of the format that records ages by outcome.
 const FIRST_WITH_AGES: u32 = 3;
 
-/// `version`: that of the archive's format.
+/// Checks a trial. `version`: version of the archive's format.
 pub(crate) fn trial(
     header: &RunHeader,
     starts: &[StartRecord],
@@ -216,9 +220,9 @@ pub(crate) fn trial(
     positive("`throughput_rps` of its ceiling", trial.ceiling.as_ref().map(|c| c.throughput_rps))?;
     load(&trial.load, version >= FIRST_WITH_AGES)?;
     plan_check::load(plan, planned, &trial.load)?;
-    // A run may be resumed on another machine, and the facts are those of the first.
+    // A run may be resumed on another machine, but the header has the facts of the first one.
     if header.resumptions.is_empty() {
-        plan_check::possible(&header.facts, &trial.load)
+        plan_check::check_resources(&header.facts, &trial.load)
     } else {
         Ok(())
     }
@@ -228,8 +232,7 @@ fn frame(frame: &Frame) -> FileCheck {
     frame.name.iter().chain(&frame.module).try_for_each(|name| one_line(name))
 }
 
-/// Checks that a name from another user has one line, as it appears in line-based files and on
-/// pages.
+/// Checks that a name from an archive has one line, because reports print it in line-based files.
 fn one_line(name: &str) -> FileCheck {
     at_most("the length of a name in it", name.len() as u64, FUNCTION_NAME_BYTES as u64)?;
     if name.chars().any(char::is_control) {
@@ -239,7 +242,7 @@ fn one_line(name: &str) -> FileCheck {
     }
 }
 
-/// `trials`: as many as its plan has.
+/// Checks a profile. `trials`: number of trials of the plan.
 pub(crate) fn profile(trials: usize, profile: &ProfileRecord) -> FileCheck {
     check_index("it", "trial", profile.trial, trials)?;
     at_most("its length", profile.length_ns, DURATION_NS)?;
@@ -250,9 +253,9 @@ pub(crate) fn profile(trials: usize, profile: &ProfileRecord) -> FileCheck {
         at_most("the period of its stacks", stacks.period_ns, DURATION_NS)?;
         at_most("its stacks", stacks.stacks.len() as u64, SAMPLES as u64)?;
         // The sums of samples and of their times must not overflow.
-        let seen =
+        let samples =
             stacks.stacks.iter().try_fold(stacks.lost, |sum, stack| sum.checked_add(stack.samples));
-        let time = seen.and_then(|samples| samples.checked_mul(stacks.period_ns));
+        let time = samples.and_then(|samples| samples.checked_mul(stacks.period_ns));
         at_most("the time that its samples represent", time.unwrap_or(u64::MAX), i64::MAX as u64)?;
         for stack in &stacks.stacks {
             at_most("the frames of a stack", stack.frames.len() as u64, STACK_FRAMES as u64)?;
@@ -266,24 +269,24 @@ pub(crate) fn profile(trials: usize, profile: &ProfileRecord) -> FileCheck {
     Ok(())
 }
 
-/// `trials`: as many as its plan has.
+/// Checks a search. `trials`: number of trials of the plan.
 pub(crate) fn search(trials: usize, search: &SearchRecord) -> FileCheck {
     check_index("it", "trial", search.trial, trials)?;
     at_most("its loads", search.loads.len() as u64, SEARCH_LOADS as u64)?;
-    for one in &search.loads {
-        if !SEARCH_RATES.contains(&one.rate) {
+    for search_load in &search.loads {
+        if !SEARCH_RATES.contains(&search_load.rate) {
             return Err(format!(
                 "a load has the rate {}, which is outside of the limits",
-                one.rate
+                search_load.rate
             ));
         }
-        load(&one.load, true)?;
-        plan_check::check_search(one)?;
+        load(&search_load.load, true)?;
+        plan_check::check_search(search_load)?;
     }
     Ok(())
 }
 
-/// `has_ages`: the archive keeps ages by outcome.
+/// Checks a load. `has_ages`: whether the archive records ages by outcome.
 fn load(load: &LoadRecord, has_ages: bool) -> FileCheck {
     let (opens, closes) = load.window_ns;
     if opens > closes {
@@ -295,17 +298,17 @@ fn load(load: &LoadRecord, has_ages: bool) -> FileCheck {
     intervals(&load.intervals)?;
     samples(&load.samples)?;
     books::load(load, has_ages)?;
-    counters::grow(&load.samples)?;
-    load.slices_ns.as_deref().map_or(Ok(()), |all| slices(load, all))
+    counters::check_growth(&load.samples)?;
+    load.slices_ns.as_deref().map_or(Ok(()), |turns| slices(load, turns))
 }
 
-fn slices(load: &LoadRecord, all: &[(u64, u64)]) -> FileCheck {
-    at_most("the number of turns", all.len() as u64, INTERVALS as u64)?;
-    if !all.iter().all(|(start, end)| start < end) || !all.is_sorted_by(|a, b| a.1 <= b.0) {
+fn slices(load: &LoadRecord, turns: &[(u64, u64)]) -> FileCheck {
+    at_most("the number of turns", turns.len() as u64, INTERVALS as u64)?;
+    if !turns.iter().all(|(start, end)| start < end) || !turns.is_sorted_by(|a, b| a.1 <= b.0) {
         return Err("the turns are not in order".into());
     }
     let (_, closes) = load.window_ns;
-    if let Some((start, end)) = all.iter().find(|(_, end)| *end > closes) {
+    if let Some((start, end)) = turns.iter().find(|(_, end)| *end > closes) {
         return Err(format!(
             "a turn from {start} to {end} ns extends beyond the window, which ends at {closes} ns"
         ));
@@ -329,7 +332,7 @@ fn samples(all: &[Sample]) -> FileCheck {
         return Err("the samples are not in order".into());
     }
     all.iter().try_for_each(|sample| {
-        no_two_alike("parties of a sample", sample.parties.iter().map(|p| p.party))?;
+        check_unique("parties of a sample", sample.parties.iter().map(|p| p.party))?;
         sample.parties.iter().try_for_each(|p| {
             let most =
                 if let Party::Generator(_) = p.party { GENERATOR_THREADS } else { SUBJECT_THREADS };
@@ -344,25 +347,25 @@ fn samples(all: &[Sample]) -> FileCheck {
     })
 }
 
-/// Checks that each number of a start or trial occurs once.
-pub(crate) fn no_two_alike<T: Ord + std::fmt::Debug>(
-    what: &str,
-    all: impl Iterator<Item = T>,
+/// Checks that no value occurs twice. `name`: what the values are, in the plural.
+pub(crate) fn check_unique<T: Ord + std::fmt::Debug>(
+    name: &str,
+    values: impl Iterator<Item = T>,
 ) -> FileCheck {
-    let mut seen = BTreeSet::new();
-    for one in all {
-        if seen.contains(&one) {
-            return Err(format!("two {what} are {one:?}"));
+    let mut distinct = BTreeSet::new();
+    for value in values {
+        if distinct.contains(&value) {
+            return Err(format!("two {name} are {value:?}"));
         }
-        seen.insert(one);
+        distinct.insert(value);
     }
     Ok(())
 }
 
-/// Holds every number of a trial against the bounds of its kind. The kind is read from the field's
-/// name, so that a field of tomorrow is not forgotten.
-pub(crate) fn numbers(of: &Value) -> FileCheck {
-    check_numbers("", of)
+/// Checks that every number of a trial is within the limits of its kind. The kind is derived from
+/// the field's name, so that fields of later versions are checked as well.
+pub(crate) fn numbers(record: &Value) -> FileCheck {
+    check_numbers("", record)
 }
 
 fn check_numbers(field: &str, value: &Value) -> FileCheck {
@@ -371,13 +374,13 @@ fn check_numbers(field: &str, value: &Value) -> FileCheck {
             Some(n) => at_most(&format!("`{field}`"), n, field_limit(field)),
             None => fraction(field, n.as_f64().unwrap_or(f64::NAN)),
         },
-        Value::Array(all) => all.iter().try_for_each(|v| check_numbers(field, v)),
-        // A server's own values may be any numbers.
-        Value::Object(all) if field == "runtime" => {
-            let own = all.iter().filter(|(name, _)| *name != "values");
-            own.into_iter().try_for_each(|(name, v)| check_numbers(name, v))
+        Value::Array(values) => values.iter().try_for_each(|v| check_numbers(field, v)),
+        // Values that a server reports may be any numbers.
+        Value::Object(members) if field == "runtime" => {
+            let ours = members.iter().filter(|(name, _)| *name != "values");
+            ours.into_iter().try_for_each(|(name, v)| check_numbers(name, v))
         }
-        Value::Object(all) => all.iter().try_for_each(|(name, v)| check_numbers(name, v)),
+        Value::Object(members) => members.iter().try_for_each(|(name, v)| check_numbers(name, v)),
         Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
     }
 }
@@ -392,13 +395,14 @@ fn fraction(field: &str, n: f64) -> FileCheck {
     }
 }
 
+/// Upper limit of a field's values.
 fn field_limit(field: &str) -> u64 {
     match field {
         "at_ns" | "began_ns" | "busy_ns" | "idle_ns" | "steal_ns" | "before_ns" | "others_ns"
         | "in_flight_ns" | "window_limited_ns" | "buffer_limited_ns" | "running_ns"
         | "runnable_ns" | "lock_ns" | "network_ns" | "disk_ns" | "sleep_ns" | "other_ns"
         | "user_ns" | "sys_ns" => INSTANT_NS,
-        // Since the machine was started, or summed over its CPUs.
+        // Counted since the machine was started, or summed over its CPUs.
         "cpu_ns"
         | "memory_ns"
         | "io_ns"
@@ -419,21 +423,21 @@ fn field_limit(field: &str) -> u64 {
     }
 }
 
-fn check_index(at: &str, what: &str, index: usize, there_are: usize) -> FileCheck {
-    if index < there_are {
+fn check_index(owner: &str, target: &str, index: usize, count: usize) -> FileCheck {
+    if index < count {
         return Ok(());
     }
-    Err(format!("{at} refers to {what} {index}, and only {there_are} exist, counted from 0"))
+    Err(format!("{owner} refers to {target} {index}, and only {count} exist, counted from 0"))
 }
 
-fn at_most(what: &str, n: u64, most: u64) -> FileCheck {
-    if n <= most { Ok(()) } else { Err(format!("{what} is {n}, and must be at most {most}")) }
+fn at_most(name: &str, n: u64, most: u64) -> FileCheck {
+    if n <= most { Ok(()) } else { Err(format!("{name} is {n}, and must be at most {most}")) }
 }
 
-fn positive(what: &str, value: Option<f64>) -> FileCheck {
+fn positive(name: &str, value: Option<f64>) -> FileCheck {
     match value {
         Some(v) if !(v.is_finite() && v > 0.0) => {
-            Err(format!("{what} is {v}, and must be above 0"))
+            Err(format!("{name} is {v}, and must be above 0"))
         }
         _ => Ok(()),
     }
@@ -446,7 +450,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn profile_that_does_not_fit_is_refused() {
+    fn profile_beyond_limits_is_refused() {
         let frame =
             |name: &str| Frame { name: Some(name.into()), module: None, kind: FrameKind::Native };
         let stack = |frames: &[u32], samples| Stack {
@@ -488,9 +492,9 @@ mod tests {
         );
     }
 
-    /// Three years of a machine with many CPUs and a fast network.
+    /// Counters of three years of a machine with many CPUs and a fast network.
     #[test]
-    fn counters_since_boot_may_be_as_large_as_machines_make_them() {
+    fn counters_since_boot_within_limits_are_accepted() {
         let year_ns: u64 = 31_557_600_000_000_000;
         let host = json!({
             "pressure": {"cpu_ns": 3 * year_ns, "io_ns": 3 * year_ns}, "interrupts": 1u64 << 50,

@@ -1,8 +1,8 @@
-//! A run on disk: `run.json`, `starts/NNN.json`, `trials/NNNN.json`.
+//! Reads and writes a run on disk: `run.json`, `starts/NNN.json`, `trials/NNNN.json`.
 //! docs/reference/archive-format.md describes the layout.
 //!
-//! Every file is written under a temporary name in the same folder and then renamed, so that a
-//! crash leaves whole files or none.
+//! Every file is written under a temporary name in the same folder and then renamed. A crash
+//! therefore leaves complete files only.
 
 #![allow(clippy::disallowed_methods)] // The one place of this crate that touches files.
 
@@ -21,26 +21,26 @@ pub use crate::run::{Run, RunHeader, SCHEMA};
 use crate::search::SearchRecord;
 use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
 
-/// The number in [`SCHEMA`].
+/// Version of the format, the number in [`SCHEMA`].
 const VERSION: u32 = 7;
 
-/// Returns the version of a format; `None`: it is no format of dyno's, or of a later version. Older
-/// ones are upgraded when they are read (see [`crate::upgrade`]).
+/// Returns the version of a format. `None`: it is unknown, or of a later version. Older versions
+/// are upgraded when they are read (see [`crate::upgrade`]).
 fn version(schema: &str) -> Option<u32> {
     let version = schema.strip_prefix("dyno.run/")?.parse().ok()?;
     (1..=VERSION).contains(&version).then_some(version)
 }
 
-/// The folder of profiles.
+/// Folder of profiles.
 const PROFILES: &str = "profiles";
 
-/// The folder of searches.
+/// Folder of searches.
 const SEARCHES: &str = "searches";
 
 /// Folder of the first measurements of trials that were re-run.
 const CONTAMINATED: &str = "contaminated";
 
-/// Why a run cannot be read or written.
+/// Error of reading or writing a run.
 #[derive(Debug, Error)]
 pub enum ArchiveError {
     #[error("{path}")]
@@ -60,16 +60,16 @@ pub enum ArchiveError {
     Version { path: PathBuf, found: String },
 }
 
-/// The folder of one run.
+/// Folder of one run.
 #[derive(Clone, Debug)]
 pub struct RunDir {
     path: PathBuf,
-    /// Held as long as this process goes on with the run.
+    /// Lock that is held while this process resumes the run.
     lock: Option<Arc<fs::File>>,
 }
 
 impl RunDir {
-    /// Makes the folder and writes its header.
+    /// Creates the folder and writes its header.
     pub fn create(path: impl Into<PathBuf>, header: &RunHeader) -> Result<RunDir, ArchiveError> {
         let dir = RunDir { path: path.into(), lock: None };
         for folder in ["starts", "trials", PROFILES] {
@@ -81,8 +81,8 @@ impl RunDir {
         Ok(dir)
     }
 
-    /// Makes a folder for a run among others, named by its id. If two of one name begin in the same
-    /// second, the later one gets a number. Existing folders are never modified.
+    /// Creates a folder for a run in `runs`, named by its id. If two runs of one name begin in the
+    /// same second, the later one gets a number. Existing folders are never modified.
     pub fn create_among(runs: &Path, mut header: RunHeader) -> Result<RunDir, ArchiveError> {
         let failed = |path: &Path, source| ArchiveError::Write { path: path.into(), source };
         fs::create_dir_all(runs).map_err(|source| failed(runs, source))?;
@@ -91,7 +91,7 @@ impl RunDir {
             let path = runs.join(&header.id);
             match fs::create_dir(&path) {
                 Ok(()) => {
-                    // A folder without a header is no run.
+                    // A folder without a header is removed, because it is not a run.
                     return RunDir::create(&path, &header)
                         .inspect_err(|_| drop(fs::remove_dir_all(&path)));
                 }
@@ -118,11 +118,11 @@ impl RunDir {
         Ok(dir)
     }
 
-    /// The same, for this process alone to go on with: two would give the same numbers to different
-    /// starts.
+    /// Locks the folder, so that only this process can resume the run. Two processes would give
+    /// the same number to different starts.
     ///
     /// # Errors
-    /// Another process goes on with it.
+    /// Another process has locked it.
     pub fn lock(mut self) -> Result<RunDir, ArchiveError> {
         let failed = |source| ArchiveError::Io { path: self.path.clone(), source };
         let folder = fs::File::open(&self.path).map_err(failed)?;
@@ -138,7 +138,7 @@ impl RunDir {
         Ok(self)
     }
 
-    /// Writes the run's header anew.
+    /// Replaces the run's header.
     pub fn write_header(&self, header: &RunHeader) -> Result<(), ArchiveError> {
         self.write("run.json", header)
     }
@@ -158,7 +158,7 @@ impl RunDir {
 
     /// Writes the first measurement of a trial that is re-run.
     pub fn write_contaminated(&self, trial: &TrialRecord) -> Result<(), ArchiveError> {
-        self.make(CONTAMINATED)?;
+        self.make_folder(CONTAMINATED)?;
         self.write(&format!("{CONTAMINATED}/{:04}.json", trial.trial), trial)
     }
 
@@ -167,12 +167,12 @@ impl RunDir {
     }
 
     pub fn write_search(&self, search: &SearchRecord) -> Result<(), ArchiveError> {
-        self.make(SEARCHES)?;
+        self.make_folder(SEARCHES)?;
         self.write(&format!("{SEARCHES}/{:04}.json", search.trial), search)
     }
 
-    /// Makes a folder that only some runs have.
-    fn make(&self, folder: &str) -> Result<(), ArchiveError> {
+    /// Creates a folder that only some runs have.
+    fn make_folder(&self, folder: &str) -> Result<(), ArchiveError> {
         let path = self.path.join(folder);
         fs::create_dir_all(&path).map_err(|source| ArchiveError::Write { path, source })
     }
@@ -180,17 +180,17 @@ impl RunDir {
     pub fn header(&self) -> Result<RunHeader, ArchiveError> {
         let path = self.path.join("run.json");
         let value: Value = parse(&path, &read_bytes(&path)?)?;
-        // The version first: a header of another version may not parse as ours at all.
-        let Schema { schema } = of_value(&path, value.clone())?;
+        // The version is checked first, because a header of another version may not parse.
+        let Schema { schema } = from_value(&path, value.clone())?;
         if version(&schema).is_none() {
             return Err(ArchiveError::Version { path, found: schema });
         }
-        let header = of_value(&path, upgrade::header(value))?;
+        let header = from_value(&path, upgrade::header(value))?;
         check_contents(&path, check::header(&header))?;
         Ok(header)
     }
 
-    /// Returns one start, by its number.
+    /// Reads a start by its number.
     pub fn read_start(&self, start: usize) -> Result<StartRecord, ArchiveError> {
         let plan = self.header()?.plan;
         read_start(&plan, &self.path.join(format!("starts/{start:03}.json")))
@@ -205,17 +205,17 @@ impl RunDir {
             .iter()
             .map(|path| read_start(&header.plan, path))
             .collect::<Result<_, _>>()?;
-        let twice = check::no_two_alike("starts", starts.iter().map(|s| s.start));
-        check_contents(&self.path.join("starts"), twice)?;
+        let unique = check::check_unique("starts", starts.iter().map(|s| s.start));
+        check_contents(&self.path.join("starts"), unique)?;
         let trials = self.trials("trials", &header, &starts)?;
         // Archives without re-run trials have no such folder.
-        let has_again = self.path.join(CONTAMINATED).exists();
+        let has_reruns = self.path.join(CONTAMINATED).exists();
         let contaminated =
-            if has_again { self.trials(CONTAMINATED, &header, &starts)? } else { Vec::new() };
+            if has_reruns { self.trials(CONTAMINATED, &header, &starts)? } else { Vec::new() };
         let planned = header.plan.trials.len();
         let profiles = self
-            .of_trials(PROFILES, |p: &ProfileRecord| p.trial, &|_, p| check::profile(planned, p))?;
-        let searches = self.of_trials(SEARCHES, |s: &SearchRecord| s.trial, &|value, s| {
+            .records(PROFILES, |p: &ProfileRecord| p.trial, &|_, p| check::profile(planned, p))?;
+        let searches = self.records(SEARCHES, |s: &SearchRecord| s.trial, &|value, s| {
             check::numbers(value).and_then(|()| check::search(planned, s))
         })?;
         let mut run = Run { header, starts, trials, contaminated, profiles, searches };
@@ -223,17 +223,17 @@ impl RunDir {
         Ok(run)
     }
 
-    /// Returns the trials that were queued for a re-run: the index of each, and when its load
-    /// began, nanoseconds of the monotonic clock. It is called during a run, so that it reads no
-    /// other files.
+    /// Returns the trials that were queued for a re-run: the index of each, and the instant at
+    /// which its load began, nanoseconds of the monotonic clock. It reads no other files, because
+    /// it is called during a run.
     pub fn queued_reruns(&self) -> Result<Vec<(usize, u64)>, ArchiveError> {
         #[derive(Deserialize)]
         struct Trial {
             trial: usize,
-            load: Began,
+            load: LoadBegin,
         }
         #[derive(Deserialize)]
-        struct Began {
+        struct LoadBegin {
             began_ns: u64,
         }
         if !self.path.join(CONTAMINATED).exists() {
@@ -246,7 +246,7 @@ impl RunDir {
         self.files(CONTAMINATED)?.iter().map(read).collect()
     }
 
-    /// Returns the trials in a folder, by index in the plan.
+    /// Reads the trials in a folder. Returns them by index in the plan.
     fn trials(
         &self,
         folder: &str,
@@ -254,18 +254,18 @@ impl RunDir {
         starts: &[StartRecord],
     ) -> Result<Vec<TrialRecord>, ArchiveError> {
         let read = |path: &PathBuf| read_trial(header, starts, path);
-        let mut all: Vec<TrialRecord> =
+        let mut trials: Vec<TrialRecord> =
             self.files(folder)?.iter().map(read).collect::<Result<_, _>>()?;
-        let twice = check::no_two_alike("trials", all.iter().map(|t| t.trial));
-        check_contents(&self.path.join(folder), twice)?;
-        check_contents(&self.path.join(folder), check::plan_check::check_together(&all))?;
-        all.sort_by_key(|t| t.trial);
-        Ok(all)
+        let unique = check::check_unique("trials", trials.iter().map(|t| t.trial));
+        check_contents(&self.path.join(folder), unique)?;
+        check_contents(&self.path.join(folder), check::plan_check::check_together(&trials))?;
+        trials.sort_by_key(|t| t.trial);
+        Ok(trials)
     }
 
     /// Reads the files of a folder next to `trials`, by trial index. Archives of runs without such
     /// files have no such folder.
-    fn of_trials<T: DeserializeOwned>(
+    fn records<T: DeserializeOwned>(
         &self,
         folder: &str,
         trial: fn(&T) -> usize,
@@ -276,25 +276,23 @@ impl RunDir {
         }
         let read = |path: &PathBuf| {
             let value: Value = parse(path, &read_bytes(path)?)?;
-            let record: T = of_value(path, value.clone())?;
+            let record: T = from_value(path, value.clone())?;
             check_contents(path, check(&value, &record))?;
             Ok(record)
         };
-        let mut all: Vec<T> = self.files(folder)?.iter().map(read).collect::<Result<_, _>>()?;
-        check_contents(
-            &self.path.join(folder),
-            check::no_two_alike(folder, all.iter().map(trial)),
-        )?;
-        all.sort_by_key(trial);
-        Ok(all)
+        let mut records: Vec<T> = self.files(folder)?.iter().map(read).collect::<Result<_, _>>()?;
+        let unique = check::check_unique(folder, records.iter().map(trial));
+        check_contents(&self.path.join(folder), unique)?;
+        records.sort_by_key(trial);
+        Ok(records)
     }
 
-    /// Writes any file of the run's folder, whole or not at all.
+    /// Writes any file of the run's folder, completely or not at all.
     pub fn write_bytes(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, ArchiveError> {
         let path = self.path.join(name);
         let write = || {
             let folder = path.parent().unwrap_or(&self.path);
-            // A folder from another user may hold links; dyno never writes through one.
+            // A folder from another user may contain links. dyno never writes through one.
             if folder != self.path && fs::symlink_metadata(folder)?.is_symlink() {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
@@ -313,28 +311,28 @@ impl RunDir {
         self.write_bytes(name, &bytes).map(drop)
     }
 
-    /// Returns the records in a folder, by name.
+    /// Returns the paths of the records in a folder, sorted.
     fn files(&self, folder: &str) -> Result<Vec<PathBuf>, ArchiveError> {
         let folder = self.path.join(folder);
         let failed = |source| ArchiveError::Io { path: folder.clone(), source };
-        let mut all = Vec::new();
+        let mut paths = Vec::new();
         for entry in fs::read_dir(&folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             if path.extension().is_some_and(|e| e == "json") {
-                all.push(path);
+                paths.push(path);
             }
         }
-        all.sort();
-        Ok(all)
+        paths.sort();
+        Ok(paths)
     }
 }
 
-/// Writes a file completely or not at all: an error leaves the previous file. Its permissions are
-/// those of the umask.
+/// Writes a file completely or not at all. After an error the previous file is unchanged. The umask
+/// decides on the permissions.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // A new file under an unpredictable name; the rename replaces a link of the final name.
+    // The new file has an unpredictable name. If the final path is a link, the rename replaces it.
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     let mut file =
         tempfile::Builder::new().prefix(".dyno").permissions(permissions).tempfile_in(folder)?;
@@ -343,14 +341,14 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.persist(path).map_err(io::Error::from).map(drop)
 }
 
-/// The key of a header that says how to read the others.
+/// Key of a header with the version of the format.
 #[derive(Deserialize)]
 struct Schema {
     schema: String,
 }
 
 fn read_start(plan: &Plan, path: &Path) -> Result<StartRecord, ArchiveError> {
-    let start = of_value(path, upgrade::start(parse(path, &read_bytes(path)?)?))?;
+    let start = from_value(path, upgrade::start(parse(path, &read_bytes(path)?)?))?;
     check_contents(path, check::start(plan, &start))?;
     Ok(start)
 }
@@ -363,7 +361,7 @@ fn read_trial(
     let value: Value = parse(path, &read_bytes(path)?)?;
     check_contents(path, check::numbers(&value))?;
     let version = version(&header.schema).unwrap_or(VERSION);
-    let trial = of_value(path, upgrade::trial(version, value))?;
+    let trial = from_value(path, upgrade::trial(version, value))?;
     check_contents(path, check::trial(header, starts, version, &trial))?;
     Ok(trial)
 }
@@ -380,7 +378,7 @@ fn check_contents(path: &Path, checked: check::FileCheck) -> Result<(), ArchiveE
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>, ArchiveError> {
     let failed = |source| ArchiveError::Io { path: path.into(), source };
-    // A pipe or a device in an archive that was passed on would be waited for, or never end.
+    // An archive from another user may contain a pipe, which would block, or an endless device.
     if !fs::metadata(path).map_err(failed)?.is_file() {
         return Err(ArchiveError::Contents {
             path: path.into(),
@@ -395,7 +393,7 @@ fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, ArchiveErr
         .map_err(|source| ArchiveError::Format { path: path.into(), source })
 }
 
-fn of_value<T: DeserializeOwned>(path: &Path, value: Value) -> Result<T, ArchiveError> {
+fn from_value<T: DeserializeOwned>(path: &Path, value: Value) -> Result<T, ArchiveError> {
     serde_json::from_value(value)
         .map_err(|source| ArchiveError::Format { path: path.into(), source })
 }
@@ -405,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_written_through_a_link() {
+    fn write_bytes_does_not_follow_links() {
         let place = tempfile::tempdir().unwrap();
         let (victim, run) = (place.path().join("victim"), place.path().join("run"));
         fs::write(&victim, "precious").unwrap();
@@ -426,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_one_name_have_folders_of_their_own() {
+    fn runs_with_same_id_get_different_folders() {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
         let header =
             RunHeader { id: "load-1".into(), ..RunDir::open(golden).unwrap().header().unwrap() };
@@ -443,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn one_process_alone_goes_on_with_a_run() {
+    fn second_lock_of_a_run_is_refused() {
         let place = tempfile::tempdir().unwrap();
         let dir = || RunDir { path: place.path().into(), lock: None };
         let first = dir().lock().unwrap();
@@ -453,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_of_before_are_known_and_those_to_come_are_not() {
+    fn earlier_versions_are_known_and_later_ones_are_not() {
         assert_eq!(version(SCHEMA), Some(VERSION));
         assert_eq!(version("dyno.run/1"), Some(1));
         for other in ["dyno.run/0", "dyno.run/9", "dyno.run/", "dyno.load/1", ""] {
@@ -462,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_not_waited_for() {
+    fn device_is_refused_without_reading_it() {
         assert!(matches!(read_bytes(Path::new("/dev/zero")), Err(ArchiveError::Contents { .. })));
     }
 }

@@ -1,12 +1,13 @@
-//! The record of a run, the interface between the halves of the system: measuring crates only write
-//! it, and explaining crates only read it.
+//! Defines the record of a run, and reads, writes and checks it on disk. It is the interface
+//! between two groups of crates: those that measure only write it, and those that explain only read
+//! it.
 //!
-//! Everything here is a fact as it was seen: cumulative counters, histograms, instants. Rates,
-//! percentiles, verdicts and sentences are made from it in `dyno-analysis`, so that they can be
-//! made again, better, years later.
+//! A record holds only observed facts: cumulative counters, histograms and instants. Rates,
+//! percentiles and verdicts are computed from them in `dyno-analysis`, so that a later version can
+//! compute them again.
 //!
-//! Instants are nanoseconds of `CLOCK_MONOTONIC` of the machine that measured. Only `dir` touches
-//! files; where there are none (wasm32, by which `make lint` proves it) that module is missing.
+//! Instants are nanoseconds of `CLOCK_MONOTONIC` of the measuring machine. Only `dir` accesses
+//! files. It is missing on wasm32, for which `make lint` builds this crate to prove that.
 #![forbid(unsafe_code)]
 
 #[cfg_attr(target_family = "wasm", allow(dead_code, reason = "only `dir` calls it"))]

@@ -1,5 +1,5 @@
-//! The CPUs that the generator ran on during a measured window, and the other processes that used
-//! them.
+//! Records the use of the generator's CPUs during a measured window, by dyno and by other
+//! processes. It shows whether a measurement was disturbed.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,36 +18,35 @@ pub struct MachineUse {
     pub bound: bool,
     /// CPU time of all of dyno's threads, exact.
     pub own_ns: u64,
-    /// The tightest CPU quota of dyno's own control group and those above it; `None`: there is
-    /// none.
+    /// Lowest CPU quota of dyno's control group and the groups above it. `None`: there is none.
     pub quota: Option<QuotaUse>,
-    /// Other processes that were seen to use these CPUs, the most first, from before the load to
-    /// after it.
+    /// Other processes that used these CPUs between two lists of processes, one from before and one
+    /// from after the load. The largest use comes first.
     pub others: Vec<OtherUse>,
-    /// Processes but dyno that were seen to use any CPU, the most first, from before the load to
-    /// after it. `None`: not measured.
+    /// Other processes that used any CPU between the two lists. The largest use comes first.
+    /// `None`: not measured.
     pub everywhere: Option<Vec<OtherUse>>,
-    /// Time between the two looks at processes.
+    /// Time between the two lists of processes.
     pub everywhere_ns: Option<u64>,
-    /// Thermal throttling of that CPU of the machine which had most of it, from before the load to
-    /// after it. `None`: the kernel does not report it.
+    /// Thermal throttling of the most throttled CPU of the machine, from before the load to after
+    /// it. `None`: the kernel does not report it.
     pub heat: Option<HeatUse>,
     /// Growth of the counters of dropped packets, from before the load to after it; `None`: not
     /// read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathUse>,
-    /// Time for which the machine was suspended, which its monotonic clock leaves out. `None`: the
-    /// archive is older.
+    /// Time for which the machine was suspended. The monotonic clock does not include it. `None`:
+    /// the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended_ns: Option<u64>,
 }
 
-/// How a CPU, or the package that it is in, was made slower because it was too hot.
+/// Thermal throttling of a CPU or of its package.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HeatUse {
-    /// Time in which it was, counted when each such time ends.
+    /// Throttled time. The kernel counts each period when it ends.
     pub throttled_ns: u64,
-    /// Times that this began.
+    /// Number of throttled periods that began.
     pub events: u64,
 }
 
@@ -85,20 +84,20 @@ impl CpuUse {
     }
 }
 
-/// A CPU quota, and how often it held its group back.
+/// A CPU quota, and how often it throttled its group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QuotaUse {
-    /// CPUs' worth of time that the group may use: 0.5 is half of one CPU.
+    /// CPU time per elapsed time: 0.5 is half of one CPU.
     pub cpus: f64,
     pub periods: u64,
     pub throttled_periods: u64,
 }
 
-/// A process that is not dyno.
+/// CPU use of a process other than dyno.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherUse {
     pub pid: u32,
-    /// The kernel's name of it: at most 15 bytes.
+    /// Name in the kernel, at most 15 bytes.
     pub name: String,
     /// CPU time, which the kernel counts in ticks of 10 ms.
     pub run_ns: u64,

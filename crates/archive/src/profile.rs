@@ -1,5 +1,5 @@
-//! A profile: the stacks of a server's threads, sampled after a trial's window while a load like
-//! the trial's went on.
+//! Records of profiles: stacks of a server's threads, sampled after a trial's window. A load like
+//! the trial's continues meanwhile, so that sampling does not disturb the measurement itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProfileRecord {
     pub trial: usize,
-    /// How long stacks were taken.
+    /// Length of the sampling.
     pub length_ns: u64,
-    /// Complete answers meanwhile, correct or not.
+    /// Complete responses meanwhile, correct or not.
     pub answers: u64,
-    /// CPU time that the server used meanwhile; `None`: not known.
+    /// CPU time that the server used meanwhile. `None`: unknown.
     pub cpu_ns: Option<u64>,
     /// Frames that stacks are made of, each once.
     pub frames: Vec<Frame>,
@@ -19,13 +19,13 @@ pub struct ProfileRecord {
     pub running: Stacks,
     /// Stacks of all other threads, sampled once per period.
     pub waiting: Stacks,
-    /// Why just-in-time compiled code may lack names, as a sentence; `None`: no error.
+    /// Why JIT-compiled code may lack names, as a sentence. `None`: no error.
     pub unnamed: Option<String>,
-    /// Why there is no profile, as a sentence; `None`: there is.
+    /// Why there is no profile, as a sentence. `None`: there is one.
     pub failure: Option<String>,
 }
 
-/// Stacks that were taken alike.
+/// Stacks that were sampled in the same way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stacks {
     /// Time per sample, nanoseconds: CPU time, or waiting time of a thread.
@@ -35,30 +35,31 @@ pub struct Stacks {
     pub stacks: Vec<Stack>,
 }
 
-/// A stack, as often as it was seen.
+/// A stack and its number of samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Stack {
-    /// Name of the threads that had it.
+    /// Name of the threads with this stack.
     pub thread: String,
     /// Name of their process's first thread.
     pub process: String,
-    /// They are that one.
+    /// Whether the thread is the first one of its process.
     pub first: bool,
-    /// They waited for a CPU.
+    /// Whether the threads waited for a CPU.
     pub runnable: bool,
-    /// It begins where its thread began. Else its outermost frames are not known.
+    /// Whether the stack reaches the start of its thread. Otherwise its outermost frames are
+    /// unknown.
     pub whole: bool,
-    /// Places in [`ProfileRecord::frames`], the outermost first.
+    /// Indices in [`ProfileRecord::frames`], the outermost frame first.
     pub frames: Vec<u32>,
     pub samples: u64,
 }
 
-/// A function, or what is known of the place of one.
+/// A function, or the known part of its location.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Frame {
     /// `None`: its name is unknown.
     pub name: Option<String>,
-    /// Name of the file that it was loaded from; `None`: no file.
+    /// Name of the file that it was loaded from. `None`: it is in no file.
     pub module: Option<String>,
     pub kind: FrameKind,
 }
@@ -66,33 +67,34 @@ pub struct Frame {
 impl Frame {
     /// Returns a function without a name, which is identified by its offset in a file.
     #[must_use]
-    pub fn from_offset(module: &str, begins: u64) -> Frame {
+    pub fn from_offset(module: &str, offset: u64) -> Frame {
         Frame {
-            name: Some(format!("{module}+{begins:#x}")),
+            name: Some(format!("{module}+{offset:#x}")),
             module: Some(module.into()),
             kind: FrameKind::Native,
         }
     }
 
-    /// Returns whether its name is a function's name, not an address in a file.
+    /// Returns whether the name is a function's name, and not an offset in a file.
     #[must_use]
     pub fn is_named(&self) -> bool {
-        let place =
-            |name: &str| name.strip_prefix(self.module.as_deref()?)?.strip_prefix("+0x").map(drop);
-        self.name.as_deref().is_some_and(|name| place(name).is_none())
+        let offset = |name: &str| -> Option<()> {
+            name.strip_prefix(self.module.as_deref()?)?.strip_prefix("+0x").map(drop)
+        };
+        self.name.as_deref().is_some_and(|name| offset(name).is_none())
     }
 }
 
-/// Where code comes from.
+/// Origin of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FrameKind {
     Kernel,
     /// A file: the program, or a library.
     Native,
-    /// Memory that the program wrote: a just-in-time compiler's.
+    /// Memory that the program itself wrote, such as a just-in-time compiler.
     Jit,
-    /// It was inlined into the frame that it lies in.
+    /// A function that was inlined into the frame before it.
     Inlined,
 }
 
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn place_in_a_file_is_no_name() {
+    fn frame_with_file_offset_is_not_named() {
         assert!(!Frame::from_offset("h2o", 0x5f470).is_named());
         let frame = |name: Option<&str>| Frame {
             name: name.map(String::from),

@@ -1,4 +1,4 @@
-//! A run, and its head.
+//! Types of a whole run and of its header, which is known when the run begins.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +8,8 @@ use crate::resumption::Resumption;
 use crate::search::SearchRecord;
 use crate::{Facts, StartRecord, TrialRecord};
 
-/// The version of everything in a run's folder. Raised with every change that old readers cannot
-/// read.
+/// Version of the format of a run's folder. It is incremented with every change that older versions
+/// of dyno cannot read.
 pub const SCHEMA: &str = "dyno.run/7";
 
 /// A whole run.
@@ -35,19 +35,19 @@ impl Run {
         self.starts.iter().find(|start| start.start == trial.start)
     }
 
-    /// Returns the resumptions that started anything: the parts of the run after the first. One
-    /// that found nothing left to do has no part.
+    /// Returns the resumptions that started something: the parts of the run after the first.
     #[must_use]
     pub fn later_parts(&self) -> Vec<&Resumption> {
-        let all = &self.header.resumptions;
-        let ends = all.iter().skip(1).map(|next| next.from_start).chain([usize::MAX]);
+        let resumptions = &self.header.resumptions;
+        let ends = resumptions.iter().skip(1).map(|next| next.from_start).chain([usize::MAX]);
         let has_starts = |from: usize, to: usize| {
-            let of_trials = self.trials.iter().map(|trial| trial.start);
-            let mut all = self.starts.iter().map(|start| start.start).chain(of_trials);
-            all.any(|start| (from..to).contains(&start))
+            let starts_of_trials = self.trials.iter().map(|trial| trial.start);
+            let mut numbers = self.starts.iter().map(|start| start.start).chain(starts_of_trials);
+            numbers.any(|start| (from..to).contains(&start))
         };
-        let parts = all.iter().zip(ends).filter(|(of, end)| has_starts(of.from_start, *end));
-        parts.map(|(of, _)| of).collect()
+        let parts = resumptions.iter().zip(ends);
+        let started = parts.filter(|(part, end)| has_starts(part.from_start, *end));
+        started.map(|(part, _)| part).collect()
     }
 }
 

@@ -1,4 +1,5 @@
-//! Statistics of a server's runtime while a load runs.
+//! Records the statistics of a server's runtime during a load, such as garbage collections of a
+//! JVM. They explain where CPU time and pauses come from.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,14 +8,14 @@ use serde::{Deserialize, Serialize};
 /// Values of a runtime at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RuntimeReading {
-    /// When the values had come, nanoseconds of the monotonic clock.
+    /// Instant at which the values arrived, nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// From the question to the values.
+    /// Time from the query to the values.
     pub took_ns: u64,
     /// Number of processes that answered; values are sums over them.
     pub processes: u32,
-    /// The ends of the names of their sockets, which are their numbers. Empty in older archives
-    /// and for a JVM.
+    /// Suffixes of the names of their sockets, which are numbers. Empty in older archives and for a
+    /// JVM.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub sockets: BTreeSet<String>,
     /// Values by name. A name in `_total` is a counter; one in `_seconds_total` is a length of

@@ -1,4 +1,5 @@
-//! A search at one start: loads at rates that were chosen while it went on.
+//! Records a search for the highest rate that meets the objective. Its loads are not in the plan,
+//! because each rate depends on the result before it.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,17 +12,17 @@ pub struct SearchRecord {
     pub trial: usize,
     /// In order of time.
     pub loads: Vec<SearchLoad>,
-    /// Why it ended before its end, as a sentence; `None`: it did not.
+    /// Why it ended early, as a sentence. `None`: it was completed.
     pub failure: Option<String>,
 }
 
 /// One load of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchLoad {
-    /// Offered, requests per second.
+    /// Offered rate, requests per second.
     pub rate: f64,
     pub load: LoadRecord,
-    /// It is longer than the others, to confirm what they found.
+    /// Whether it is a longer load that confirms the result of the others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub confirms: bool,
 }

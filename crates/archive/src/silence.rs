@@ -1,35 +1,35 @@
-//! Stretches of a load in which no response was complete although requests were in flight or
-//! failed.
+//! Finds silences: periods of a load without a complete response, although requests were in flight
+//! or failed. They reveal stalls that averages hide.
 
 use serde::{Deserialize, Serialize};
 
-/// A stretch of time in which no request got a complete response, of one worker or of several;
-/// nanoseconds since the load began. Its end is [`Silence::UNKNOWN_END`] if no response followed.
+/// A period in which no request of one or several workers got a complete response, nanoseconds
+/// since the load began. Its end is [`Silence::UNKNOWN_END`] if no response followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Silence {
-    /// The last complete response before it.
+    /// Instant of the last complete response before it.
     pub start_ns: u64,
-    /// Since when requests were in flight, or failed one after the other, all the time.
+    /// Instant since which requests were continuously in flight, or failed one after the other.
     pub busy_ns: u64,
     pub end_ns: u64,
     /// Requests in flight at its end.
     pub in_flight: u64,
-    /// The first and the last request that ended in it without a complete response. `None`: there
-    /// are none, or the archive is older.
+    /// Ends of the first and the last request that ended in it without a complete response. `None`:
+    /// there are none, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures_ns: Option<(u64, u64)>,
 }
 
 impl Silence {
-    /// End of a silence without a following response: the worker had no more requests.
+    /// End of a silence that no response followed, because the worker had no more requests.
     pub const UNKNOWN_END: u64 = u64::MAX;
 
-    /// Returns the part of it in which requests were in flight or failed, within a window.
+    /// Returns the part within a window in which requests were in flight or failed.
     #[must_use]
     pub fn clip(&self, (opens, closes): (u64, u64)) -> Option<Silence> {
         let start_ns = self.start_ns.max(self.busy_ns).max(opens);
         let end_ns = self.end_ns.min(closes);
-        // Requests may time out long after the window, in the same silence.
+        // The last failure is not clipped, because requests may time out long after the window.
         let failures = self.failures_ns.filter(|(_, last)| *last >= start_ns);
         let failures_ns = failures.map(|(first, last)| (first.max(start_ns), last));
         (start_ns < end_ns).then_some(Silence {
@@ -41,12 +41,12 @@ impl Silence {
         })
     }
 
-    /// Returns the failures of a longer silence that lie in this one. Of failures that began before
-    /// it and ended after it, none may lie in it: they do not count.
+    /// Returns the failures of a longer silence that lie in this one. If the first failure is
+    /// before it and the last one after it, it may contain none, so that they do not count.
     fn failures_within(&self, longer: &Silence) -> Option<(u64, u64)> {
         let (first, last) = longer.failures_ns?;
-        let holds = |at: u64| (self.start_ns..=self.end_ns).contains(&at);
-        match (holds(first), holds(last)) {
+        let contains = |instant: u64| (self.start_ns..=self.end_ns).contains(&instant);
+        match (contains(first), contains(last)) {
             (true, true) => Some((first, last)),
             (true, false) => Some((first, first)),
             (false, true) => Some((last, last)),
@@ -60,9 +60,8 @@ impl Silence {
     }
 }
 
-/// The shortest silence that is kept of a window, nanoseconds: a hundredth of it, and no more than
-/// 20 ms, because several stalls together may be as long as one. Windows of milliseconds have no
-/// stalls.
+/// Length of the shortest recorded silence of a window: 1 % of the window, from 1 to 20 ms. The
+/// upper bound exists because several short stalls matter as much as a long one.
 #[must_use]
 pub fn least_ns(window_ns: u64) -> u64 {
     (window_ns / 100).clamp(1_000_000, 20_000_000)
@@ -76,13 +75,13 @@ pub fn long_silences(all: &[Silence], window_ns: (u64, u64)) -> Vec<Silence> {
     clipped.filter(|silence| silence.length_ns() >= least_ns).collect()
 }
 
-/// Returns the silences of two workers together: where both are silent. Each list is in order of
-/// time, without overlaps. A worker that is not in its list's silences had complete responses.
+/// Returns the periods in which two workers are both silent. Each list is in order of time, without
+/// overlaps.
 #[must_use]
-pub fn common(one: &[Silence], other: &[Silence]) -> Vec<Silence> {
+pub fn common(first: &[Silence], second: &[Silence]) -> Vec<Silence> {
     let (mut i, mut j) = (0, 0);
-    let mut both = Vec::new();
-    while let (Some(a), Some(b)) = (one.get(i), other.get(j)) {
+    let mut common = Vec::new();
+    while let (Some(a), Some(b)) = (first.get(i), second.get(j)) {
         let silence = Silence {
             start_ns: a.start_ns.max(b.start_ns),
             busy_ns: a.busy_ns.min(b.busy_ns),
@@ -91,9 +90,9 @@ pub fn common(one: &[Silence], other: &[Silence]) -> Vec<Silence> {
             failures_ns: None,
         };
         if silence.start_ns < silence.end_ns {
-            let failures = [a, b].into_iter().filter_map(|own| silence.failures_within(own));
+            let failures = [a, b].into_iter().filter_map(|longer| silence.failures_within(longer));
             let failures_ns = failures.reduce(|x, y| (x.0.min(y.0), x.1.max(y.1)));
-            both.push(Silence { failures_ns, ..silence });
+            common.push(Silence { failures_ns, ..silence });
         }
         if a.end_ns <= b.end_ns {
             i += 1;
@@ -101,7 +100,7 @@ pub fn common(one: &[Silence], other: &[Silence]) -> Vec<Silence> {
             j += 1;
         }
     }
-    both
+    common
 }
 
 #[cfg(test)]
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_are_silent_together_where_each_is() {
+    fn common_silences_are_intersections() {
         let one = [silence(0, 10, 2), silence(20, 50, 2)];
         let other = [silence(5, 30, 3), silence(40, 45, 3), silence(48, 60, 3)];
         let both = [silence(5, 10, 5), silence(20, 30, 5), silence(40, 45, 5), silence(48, 50, 5)];
@@ -133,10 +132,10 @@ mod tests {
         around(one).min(around(other))
     }
 
-    /// A worker whose connection is dead all the time does not make short pauses of another worker
-    /// outages.
+    /// One worker's connection is dead all the time. Short pauses of the other worker must not
+    /// count as outages because of that.
     #[test]
-    fn failures_count_where_they_were() {
+    fn failures_count_only_within_common_silence() {
         let dead = Silence { failures_ns: Some((10, 990)), ..silence(0, 1000, 0) };
         let failures = |other: &[Silence]| -> Vec<Option<(u64, u64)>> {
             common(&[dead], other).iter().map(|both| both.failures_ns).collect()
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn several_short_silences_of_a_long_window_are_kept() {
+    fn silences_above_20_ms_of_a_long_window_are_retained() {
         const MS: u64 = 1_000_000;
         let all: Vec<Silence> =
             (0..9).map(|n| silence(1000 * n * MS, (1000 * n + 30) * MS, 1)).collect();
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_worker_hides_no_silence_and_makes_none() {
+    fn idle_worker_neither_hides_nor_causes_a_silence() {
         let stuck = silence(100, 900, 1);
         let idle = Silence {
             start_ns: 50,

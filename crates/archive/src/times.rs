@@ -1,9 +1,9 @@
-//! Distributions of durations, in nanoseconds, with three significant digits.
+//! Records distributions of durations, in nanoseconds, with three significant digits.
 //!
-//! A [`Recording`] is filled by the load path: a flat array of counters. Sealed, it becomes
-//! [`Times`], which keep only what occurred: a few kilobytes instead of a quarter of a megabyte.
-//! Both use the layout of an HdrHistogram with bounds 1 ns and one hour and three significant
-//! digits, so that every tool of the field can read them.
+//! The load path fills a [`Recording`], a flat array of counters. Sealing converts it to [`Times`],
+//! which store only the used counters: a few kilobytes instead of a quarter of a megabyte. Both use
+//! the layout of an HdrHistogram from 1 ns to one hour with three significant digits, so that other
+//! tools can read them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,14 +11,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::limits::COUNT;
 
-/// The longest duration that keeps its value; longer ones are recorded as this one. One hour is
-/// beyond every time-out a suite may ask for (`dyno-runner` refuses longer ones).
+/// Longest duration that is recorded exactly. Longer ones are recorded as this one. It is above
+/// every timeout that `dyno-runner` accepts in a suite.
 pub const MAX_NS: u64 = 3_600_000_000_000;
 
-/// Where a duration is counted.
-///
-/// HdrHistogram's layout for three significant digits: the first 2,048 buckets are one nanosecond
-/// wide, and each following 1,024 twice as wide as the 1,024 before them.
+/// Maps durations to buckets by HdrHistogram's layout for three significant digits. The first 2,048
+/// buckets are one nanosecond wide. Each following 1,024 are twice as wide as the 1,024 before.
 mod layout {
     use super::MAX_NS;
 
@@ -40,8 +38,8 @@ mod layout {
     }
 }
 
-/// A distribution that is being filled. Recording takes no memory and no lock: the counters lie in
-/// one array, of which only the touched pages are ever real.
+/// A distribution that is being filled. Recording neither allocates memory nor takes a lock. All
+/// counters are in one array, and the kernel backs only its used pages with memory.
 #[derive(Clone, Debug)]
 pub struct Recording {
     counts: Box<[u64]>,
@@ -62,7 +60,7 @@ impl Recording {
         }
     }
 
-    /// Records one duration. Zero is recorded as one nanosecond, the least there is.
+    /// Records a duration. Zero is recorded as one nanosecond.
     #[inline]
     pub fn record(&mut self, ns: u64) {
         self.add_at(layout::index(ns.clamp(1, MAX_NS)), 1);
@@ -73,7 +71,7 @@ impl Recording {
         times.buckets().for_each(|(index, n)| self.add_at(index, n));
     }
 
-    /// Takes the recorded samples out, and leaves the recorder empty.
+    /// Returns the recorded samples, and empties the recording.
     pub fn seal(&mut self) -> Times {
         let times = self.to_times();
         if self.count > 0 {
@@ -83,7 +81,7 @@ impl Recording {
         times
     }
 
-    /// Returns the distribution that was recorded so far.
+    /// Returns the distribution recorded so far.
     #[must_use]
     pub fn to_times(&self) -> Times {
         if self.count == 0 {
@@ -112,7 +110,7 @@ impl Default for Recording {
 
 /// A distribution of durations in nanoseconds, 1 to [`MAX_NS`], relative error at most 0.1 %.
 ///
-/// On disk it is the HdrHistogram V2 format, deflated, in base64: the field's interchange format.
+/// Serialized as HdrHistogram V2, deflated, in base64, which is a common interchange format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     count: u64,
@@ -135,9 +133,9 @@ impl Times {
     }
 
     #[must_use]
-    pub fn merge<'a>(all: impl IntoIterator<Item = &'a Times>) -> Times {
+    pub fn merge<'a>(distributions: impl IntoIterator<Item = &'a Times>) -> Times {
         let mut sum = Recording::new();
-        all.into_iter().for_each(|times| sum.add(times));
+        distributions.into_iter().for_each(|times| sum.add(times));
         sum.to_times()
     }
 
@@ -151,8 +149,8 @@ impl Times {
         self.count == 0
     }
 
-    /// Returns the value at quantile `q`, 0 to 1, or `None` without samples: the longest duration
-    /// of the bucket that holds the sample of rank ⌈q·n⌉.
+    /// Returns the value at quantile `q`, 0 to 1: the longest duration of the bucket with the
+    /// sample of rank ⌈q·n⌉. `None`: there are no samples.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
         if q == 0.0 {
@@ -161,27 +159,27 @@ impl Times {
         self.at_rank(((q * self.count as f64).ceil() as u64).clamp(1, self.count.max(1)))
     }
 
-    /// Returns the sample of this rank, counted from 1 at the shortest: the longest duration of the
-    /// bucket that holds it. `None` if there are fewer samples.
+    /// Returns the sample of this rank, counted from 1 for the shortest: the longest duration of
+    /// its bucket. `None`: there are fewer samples.
     #[must_use]
     pub fn at_rank(&self, rank: u64) -> Option<u64> {
-        let mut seen = 0;
+        let mut samples = 0;
         let (index, _) = self.buckets().find(|(_, n)| {
-            seen += n;
-            seen >= rank
+            samples += n;
+            samples >= rank
         })?;
         Some(layout::range(index).1)
     }
 
-    /// Returns all but its `n` longest samples, and these.
+    /// Splits off the `n` longest samples. Returns the others, and these.
     #[must_use]
     pub fn split_longest(&self, n: u64) -> (Times, Times) {
-        let mut left = self.count.saturating_sub(n);
+        let mut remaining = self.count.saturating_sub(n);
         let (mut shorter, mut longest) = (Recording::new(), Recording::new());
         for (index, count) in self.buckets() {
-            let taken = count.min(left);
-            left -= taken;
-            for (part, samples) in [(&mut shorter, taken), (&mut longest, count - taken)] {
+            let short = count.min(remaining);
+            remaining -= short;
+            for (part, samples) in [(&mut shorter, short), (&mut longest, count - short)] {
                 if samples > 0 {
                     part.add_at(index, samples);
                 }
@@ -206,7 +204,7 @@ impl Times {
         (!self.is_empty()).then(|| sum / self.count as f64)
     }
 
-    /// Returns the standard deviation of the samples (not of a population they were drawn from).
+    /// Returns the standard deviation of the samples themselves, not of their population.
     #[must_use]
     pub fn stdev(&self) -> Option<f64> {
         let mean = self.mean()?;
@@ -214,19 +212,18 @@ impl Times {
         Some((squares / self.count as f64).sqrt())
     }
 
-    /// `(value, samples at it)` for every value that occurred, ascending.
+    /// Returns every recorded value with its number of samples, in ascending order.
     pub fn values(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets().map(|(index, n)| (layout::range(index).1, n))
     }
 
-    /// Returns the whole histogram in HdrHistogram's V2 format, deflated, as in `.hlog` files and
-    /// other tools.
+    /// Returns the histogram in HdrHistogram's V2 format, deflated, as in `.hlog` files.
     #[must_use]
     pub fn to_v2_deflate(&self) -> Vec<u8> {
         v2::write(&self.payload)
     }
 
-    /// Middles of the buckets in use, as HdrHistogram takes them for means, with their counts.
+    /// Middles of the used buckets with their counts. HdrHistogram uses them for means.
     fn middles(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.buckets().map(|(index, n)| {
             let (first, last) = layout::range(index);
@@ -239,8 +236,8 @@ impl Times {
     }
 }
 
-/// HdrHistogram V2's payload: a zig-zag LEB128 number for each counter, a negative one for a run of
-/// zeros.
+/// Encodes and decodes the payload of HdrHistogram V2: a zig-zag LEB128 number for each counter. A
+/// negative number stands for a run of zeros.
 mod payload {
     /// Encodes `counts`, of which the first `zeros` are zero and the last one is not.
     pub(super) fn encode(counts: &[u64], zeros: usize) -> Vec<u8> {
@@ -262,7 +259,7 @@ mod payload {
 
     fn put(out: &mut Vec<u8>, value: i64) {
         let mut rest = ((value << 1) ^ (value >> 63)) as u64;
-        // At most nine bytes; the ninth holds eight bits.
+        // A number has at most nine bytes. The ninth holds eight bits.
         for _ in 0..8 {
             if rest < 0x80 {
                 return out.push(rest as u8);
@@ -273,8 +270,8 @@ mod payload {
         out.push(rest as u8);
     }
 
-    /// The non-zero counters of a payload with their indices. Ends early where the payload is cut
-    /// off.
+    /// Iterator over the non-zero counters of a payload, with their indices. It ends early if the
+    /// payload is truncated.
     #[derive(Debug)]
     pub(super) struct Buckets<'a> {
         pub(super) rest: &'a [u8],
@@ -311,9 +308,9 @@ mod payload {
                         self.index = self.index.saturating_add(zeros.unsigned_abs() as usize);
                     }
                     count => {
-                        let here = self.index;
-                        self.index = here.saturating_add(1);
-                        return Some((here, count as u64));
+                        let index = self.index;
+                        self.index = index.saturating_add(1);
+                        return Some((index, count as u64));
                     }
                 }
             }
@@ -321,7 +318,7 @@ mod payload {
     }
 }
 
-/// HdrHistogram's V2 container, as its reference implementations write it.
+/// Writes and reads HdrHistogram's V2 container.
 mod v2 {
     use std::io::{Read as _, Write as _};
 
@@ -363,15 +360,15 @@ mod v2 {
         if cookie[..4] != COMPRESSED_COOKIE.to_be_bytes() {
             return Err("not a deflated HdrHistogram (V2)".into());
         }
-        let mut all = Vec::new();
-        // A few bytes of a hostile file could swell to gigabytes: no payload is longer than all
-        // counters at their longest.
+        let mut content = Vec::new();
+        // A few bytes of a malicious file could inflate to gigabytes. No valid payload is longer
+        // than all counters at their longest.
         let most = HEADER_BYTES + super::layout::BUCKETS * LONGEST_COUNTER;
         ZlibDecoder::new(rest)
             .take(most as u64)
-            .read_to_end(&mut all)
+            .read_to_end(&mut content)
             .map_err(|error| error.to_string())?;
-        let (header, payload) = all.split_at_checked(HEADER_BYTES).ok_or("truncated")?;
+        let (header, payload) = content.split_at_checked(HEADER_BYTES).ok_or("truncated")?;
         let bounds = (&header[12..16], &header[16..24], &header[24..32]);
         if header[..4] != COOKIE.to_be_bytes() || bounds != header_bytes() {
             return Err("not a histogram from 1 ns to one hour with three digits".into());
@@ -399,7 +396,7 @@ impl Serialize for Times {
 impl<'de> Deserialize<'de> for Times {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        let mut all = Recording::new();
+        let mut recording = Recording::new();
         if !text.is_empty() {
             let bytes = STANDARD.decode(text).map_err(de::Error::custom)?;
             let payload = v2::read(&bytes).map_err(de::Error::custom)?;
@@ -409,16 +406,16 @@ impl<'de> Deserialize<'de> for Times {
                         "a histogram with more counters than its bounds allow",
                     ));
                 }
-                // Sums over many distributions must fit their counters too.
-                if n > COUNT - all.count {
+                // Sums over many distributions must not overflow.
+                if n > COUNT - recording.count {
                     return Err(de::Error::custom(format!(
                         "a histogram of more than {COUNT} samples"
                     )));
                 }
-                all.add_at(index, n);
+                recording.add_at(index, n);
             }
         }
-        Ok(all.to_times())
+        Ok(recording.to_times())
     }
 }
 
@@ -437,7 +434,8 @@ mod tests {
         recording.seal()
     }
 
-    fn peer(values: &[u64]) -> Histogram<u64> {
+    /// The same distribution in the reference implementation.
+    fn reference(values: &[u64]) -> Histogram<u64> {
         let mut histogram = Histogram::new_with_bounds(1, MAX_NS, 3).unwrap();
         values.iter().for_each(|&v| histogram.record(v.clamp(1, MAX_NS)).unwrap());
         histogram
@@ -453,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_kept_at_the_edge() {
+    fn out_of_range_duration_is_recorded_at_the_bound() {
         let times = times(&[0, u64::MAX]);
         assert_eq!(times.count(), 2);
         assert_eq!(times.min(), Some(1));
@@ -461,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn sealing_leaves_nothing() {
+    fn sealed_recording_is_empty() {
         let mut recording = Recording::new();
         [1, 5000, MAX_NS].into_iter().for_each(|v| recording.record(v));
         assert_eq!(recording.seal().count(), 3);
@@ -470,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_can_be_taken_off() {
+    fn split_longest_separates_longest_samples() {
         let all = times(&[10, 20, 20, 30]);
         assert_eq!(all.split_longest(2), (times(&[10, 20]), times(&[20, 30])));
         assert_eq!(all.split_longest(0), (all.clone(), Times::new()));
@@ -482,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn strange_histograms_are_refused() {
+    fn histogram_with_other_bounds_or_damage_is_refused() {
         let other = {
             let mut h = Histogram::<u64>::new_with_bounds(1, 1000, 2).unwrap();
             h.record(7).unwrap();
@@ -519,8 +517,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_statistic_is_hdrhistograms(values in durations(80), q in 0.0f64..=1.0) {
-            let (ours, theirs) = (times(&values), peer(&values));
+        fn statistics_equal_those_of_hdrhistogram(values in durations(80), q in 0.0f64..=1.0) {
+            let (ours, theirs) = (times(&values), reference(&values));
             prop_assert_eq!(ours.count(), theirs.len());
             if !values.is_empty() {
                 prop_assert_eq!(ours.quantile(q), Some(theirs.value_at_quantile(q)));
@@ -533,8 +531,8 @@ mod tests {
         }
 
         #[test]
-        fn other_tools_read_what_we_write_and_we_what_they_write(values in durations(80)) {
-            let (ours, theirs) = (times(&values), peer(&values));
+        fn v2_format_is_compatible_both_ways(values in durations(80)) {
+            let (ours, theirs) = (times(&values), reference(&values));
             let read: Histogram<u64> =
                 HdrDeserializer::new().deserialize(&mut ours.to_v2_deflate().as_slice()).unwrap();
             prop_assert_eq!(&read, &theirs);
@@ -545,14 +543,14 @@ mod tests {
         }
 
         #[test]
-        fn round_trip_changes_nothing(values in durations(50)) {
+        fn json_round_trip_is_lossless(values in durations(50)) {
             let times = times(&values);
             let text = serde_json::to_string(&times).unwrap();
             prop_assert_eq!(serde_json::from_str::<Times>(&text).unwrap(), times);
         }
 
         #[test]
-        fn merging_does_not_depend_on_order(a in durations(30), b in durations(30)) {
+        fn merge_is_independent_of_order(a in durations(30), b in durations(30)) {
             let (a, b) = (times(&a), times(&b));
             let mut sum = a.clone();
             sum.add(&b);

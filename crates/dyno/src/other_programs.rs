@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dyno_archive::machine::CpuUse;
-use dyno_observer::proc::{self, Other};
+use dyno_observer::proc::{self, ProcessSnapshot};
 use dyno_observer::{host, monotonic_ns};
 use dyno_report::format::whole_percent;
 
@@ -35,7 +35,7 @@ struct Reading {
     cpus: Vec<CpuUse>,
     /// CPU time of dyno.
     own_ns: u64,
-    programs: Vec<Other>,
+    programs: Vec<ProcessSnapshot>,
     /// Processes of dyno.
     ours: BTreeSet<u32>,
 }
@@ -277,11 +277,11 @@ mod tests {
         fn read(&mut self) -> Reading {
             let (all, busy) = ((self.now * CPUS).as_nanos() as u64, self.busy.as_nanos() as u64);
             let cpu = CpuUse { cpu: 0, busy_ns: busy, idle_ns: all - busy, steal_ns: 0 };
-            let program = |pid, name: &str, run_ns| Other {
+            let program = |pid, name: &str, run_ns| ProcessSnapshot {
                 pid,
                 name: name.into(),
                 run_ns,
-                ..Other::default()
+                ..ProcessSnapshot::default()
             };
             let programs = vec![program(8, "init", 9_000_000_000), program(7, "rustc", busy)];
             Reading { at: self.now, cpus: vec![cpu], programs, ..Reading::default() }

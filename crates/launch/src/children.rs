@@ -1,5 +1,5 @@
-//! dyno's own children, as distinct from the orphans that the kernel reparents to it: descendants
-//! of a minder that was killed.
+//! Keeps track of the children that dyno has started. All its other children are orphans that the
+//! kernel reparented to it, the descendants of a minder that was killed, and must be killed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,35 +9,35 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use dyno_observer::proc::{self, Stat};
 
-use crate::limits::{MINDER_GLANCE, STRAY_LOOKS};
+use crate::limits::{MINDER_PAUSE, ORPHAN_PASSES};
 use crate::sys;
 
-/// The children that dyno has started and not waited for.
-static OWN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+/// PIDs of the children that dyno has started and not waited for.
+static STARTED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// Whether the kernel gives orphans to dyno.
+/// Whether the kernel reparents orphans to dyno.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 
 fn child_pids() -> MutexGuard<'static, BTreeSet<u32>> {
-    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+    STARTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a child that is no orphan.
+/// Starts a child and registers it.
 pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
-    // Held while it starts: it must not be taken for an orphan before its number is known.
-    let mut own = child_pids();
+    // Locked while the child starts, so that it is not taken for an orphan before its PID is known.
+    let mut started = child_pids();
     let child = command.spawn()?;
-    own.insert(child.id());
+    started.insert(child.id());
     Ok(child)
 }
 
-/// A child was waited for: its number may be another process's by now.
+/// Unregisters a child that was waited for. Another process may have its PID now.
 pub(crate) fn forget(pid: u32) {
     child_pids().remove(&pid);
 }
 
-/// Makes the kernel give orphans to dyno from now on, unless dyno has children that it did not
-/// start, as after the `exec` of a shell with jobs: their orphans would be taken for its own.
+/// Makes the kernel reparent orphans to dyno from now on. Does nothing if dyno has children that it
+/// did not start, as after the `exec` of a shell with jobs, because their orphans would be killed.
 pub(crate) fn adopt_orphans() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -48,33 +48,33 @@ pub(crate) fn adopt_orphans() {
     });
 }
 
-/// Kills the orphans that dyno was given, until none is left.
+/// Kills the orphans that the kernel reparented to dyno, until none is left.
 pub(crate) fn end_orphans() {
     if !ADOPTS.load(Ordering::Acquire) {
         return;
     }
     let session = Stat::read(std::process::id()).map(|stat| stat.session);
-    for _ in 0..STRAY_LOOKS {
-        let own = child_pids();
-        // A minder's descendants are in sessions of their own, the jobs of a shell in ours.
+    for _ in 0..ORPHAN_PASSES {
+        let started = child_pids();
+        // A minder's descendants are in other sessions than dyno. The jobs of a shell are not.
         let is_orphan =
             |pid: &u32| Stat::read(*pid).is_some_and(|stat| Some(stat.session) != session);
-        let orphans: Vec<u32> = adopted_children(&own).into_iter().filter(is_orphan).collect();
+        let orphans: Vec<u32> = adopted_children(&started).into_iter().filter(is_orphan).collect();
         if orphans.is_empty() {
             return;
         }
         for pid in orphans {
             sys::kill(pid, libc::SIGKILL);
-            sys::collect(pid);
+            sys::reap(pid);
         }
-        drop(own);
-        std::thread::sleep(MINDER_GLANCE);
+        drop(started);
+        std::thread::sleep(MINDER_PAUSE);
     }
 }
 
-/// The children of this process that it has not started.
-fn adopted_children(own: &BTreeSet<u32>) -> Vec<u32> {
+/// Children of this process that it has not started.
+fn adopted_children(started: &BTreeSet<u32>) -> Vec<u32> {
     let us = std::process::id();
-    let is_ours = |pid: &u32| Stat::read(*pid).is_some_and(|stat| stat.parent == us);
-    proc::all_pids().into_iter().filter(|pid| !own.contains(pid) && is_ours(pid)).collect()
+    let is_child = |pid: &u32| Stat::read(*pid).is_some_and(|stat| stat.parent == us);
+    proc::all_pids().into_iter().filter(|pid| !started.contains(pid) && is_child(pid)).collect()
 }

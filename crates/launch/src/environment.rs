@@ -1,5 +1,7 @@
-//! The environment of programs that dyno starts. dyno builds it, so that two users of one suite
-//! measure the same. Only variables that are named here, by a subject or by a suite are passed on.
+//! Builds the environment of the programs that dyno starts, so that all users of a suite measure
+//! the same. Only variables that are named here, by a subject or by a suite are passed on.
+//!
+//! Also redacts secrets in records of these variables.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,17 +16,18 @@ use sha2::{Digest as _, Sha256};
 /// Variables of dyno's own environment that every program gets.
 const ALWAYS: [&str; 2] = ["PATH", "HOME"];
 
-/// Search path of programs if dyno itself has no PATH.
+/// PATH of programs if dyno itself has none.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The same language everywhere: messages, sorting and encodings must not depend on the user.
+/// Locale of programs. Messages, sorting and encodings must not depend on the user.
 const LANGUAGE: &str = "C.UTF-8";
 
 /// Additional variables of dyno's environment for builds and for queries of tools (`version`,
-/// `requires`): places of toolchains, their caches and their registries. Variables that change the
-/// generated code (RUSTFLAGS, CFLAGS, GOFLAGS, GOAMD64, JAVA_TOOL_OPTIONS, NODE_OPTIONS and the
-/// like) are excluded: `inherit` or `env` of `[build]` adds them. A `*` at the end matches any
-/// rest. docs/reference/environment.md shows this list.
+/// `requires`). They locate toolchains, their caches and their registries.
+///
+/// Variables that change the generated code (RUSTFLAGS, CFLAGS, GOFLAGS, GOAMD64,
+/// JAVA_TOOL_OPTIONS, NODE_OPTIONS and the like) are excluded. `inherit` or `env` of `[build]` adds
+/// them. A name that ends with `*` is a prefix. docs/reference/environment.md shows this list.
 pub const TOOLCHAINS: [&str; 71] = [
     // Proxies and trusted certificates.
     "http_proxy",
@@ -50,7 +53,7 @@ pub const TOOLCHAINS: [&str; 71] = [
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
-    // Rust. Not CARGO_BUILD_*, CARGO_PROFILE_*, CARGO_TARGET_*: they say how to compile.
+    // Rust. Not CARGO_BUILD_*, CARGO_PROFILE_*, CARGO_TARGET_*, which change the compilation.
     "CARGO_HOME",
     "CARGO_HTTP_*",
     "CARGO_NET_*",
@@ -107,14 +110,16 @@ pub const TOOLCHAINS: [&str; 71] = [
     "COMPOSER_CACHE_DIR",
 ];
 
-/// A variable of dyno's own environment that is passed on. With a `*` at its end: all variables
-/// with that prefix.
+/// Name of a variable of dyno's environment that is passed on. A name that ends with `*` stands for
+/// all variables with that prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inherit(String);
 
 impl Inherit {
+    /// Parses a name with or without a `*` at its end.
+    ///
     /// # Errors
-    /// The text is no name; with how to write it.
+    /// The text is not a name; with a hint.
     pub fn parse(text: &str) -> Result<Inherit, String> {
         let name = text.strip_suffix('*').unwrap_or(text);
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -136,7 +141,7 @@ impl Inherit {
 /// Checks the name of a variable.
 ///
 /// # Errors
-/// No variable can have this name; as a sentence.
+/// A variable cannot have this name; as a sentence.
 pub fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Err(format!(
@@ -152,16 +157,17 @@ impl<'de> Deserialize<'de> for Inherit {
     }
 }
 
-fn covers(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
+/// Whether a pattern with an optional `*` at its end matches a name.
+fn matches(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |prefix| name.starts_with(prefix))
 }
 
-/// dyno's own variables, from which some are passed on.
+/// Environment variables of dyno itself, of which some are passed on.
 #[derive(Clone, Debug, Default)]
 pub struct DynoVariables(Vec<(String, OsString)>);
 
 impl DynoVariables {
-    /// The variables that this process was started with, except those whose names are not UTF-8.
+    /// Reads the variables of this process, except those whose names are not UTF-8.
     #[must_use]
     pub fn read() -> DynoVariables {
         DynoVariables::new(std::env::vars_os())
@@ -178,46 +184,46 @@ impl DynoVariables {
 pub struct Environment(BTreeMap<String, OsString>);
 
 impl Environment {
-    /// The environment of a server: `ALWAYS`, and what `inherit` lets in. Temporary files go into
-    /// `temporary`.
+    /// Environment of a server: the variables of `ALWAYS` and of `inherit`. Temporary files go into
+    /// the folder `temporary`.
     #[must_use]
     pub fn for_server(ours: &DynoVariables, inherit: &[Inherit], temporary: &Path) -> Environment {
         let mut environment = Environment::default();
         environment.set("PATH", USUAL_PATH);
         environment.set("HOME", temporary);
-        environment.let_in(ours, ALWAYS);
+        environment.inherit(ours, ALWAYS);
         environment.set("LANG", LANGUAGE);
         environment.set("TMPDIR", temporary);
-        environment.let_in(ours, inherit.iter().map(Inherit::as_str));
+        environment.inherit(ours, inherit.iter().map(Inherit::as_str));
         environment
     }
 
-    /// The environment of a build or of a query of a tool: that of a server, and [`TOOLCHAINS`].
+    /// Environment of a build or of a query of a tool: that of a server, and [`TOOLCHAINS`].
     #[must_use]
     pub fn for_tool(ours: &DynoVariables, inherit: &[Inherit], temporary: &Path) -> Environment {
         let mut environment = Environment::for_server(ours, inherit, temporary);
-        environment.let_in(ours, TOOLCHAINS);
+        environment.inherit(ours, TOOLCHAINS);
         environment
     }
 
-    /// Sets a variable. If it has a value, appends this one after a blank.
+    /// Appends a value to that of a variable, after a space, or sets the variable.
     pub fn add(&mut self, name: &str, value: &str) {
-        let mut all = self.0.get(name).cloned().unwrap_or_default();
-        if !all.is_empty() {
-            all.push(" ");
+        let mut values = self.0.get(name).cloned().unwrap_or_default();
+        if !values.is_empty() {
+            values.push(" ");
         }
-        all.push(value);
-        self.set(name, all);
+        values.push(value);
+        self.set(name, values);
     }
 
     pub fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {
         self.0.insert(name.into(), value.as_ref().into());
     }
 
-    fn let_in<'a>(&mut self, ours: &DynoVariables, patterns: impl IntoIterator<Item = &'a str>) {
+    fn inherit<'a>(&mut self, ours: &DynoVariables, patterns: impl IntoIterator<Item = &'a str>) {
         for pattern in patterns {
-            let wanted = ours.0.iter().filter(|(name, _)| covers(pattern, name));
-            wanted.for_each(|(name, value)| self.set(name, value));
+            let matching = ours.0.iter().filter(|(name, _)| matches(pattern, name));
+            matching.for_each(|(name, value)| self.set(name, value));
         }
     }
 
@@ -226,7 +232,7 @@ impl Environment {
         command.env_clear().envs(&self.0);
     }
 
-    /// The variables as the archive keeps them: names, and values that are no secrets.
+    /// Variables as the archive records them, with secrets redacted.
     #[must_use]
     pub fn to_record(&self) -> BTreeMap<String, String> {
         let record = |(name, value): (&String, &OsString)| {
@@ -235,80 +241,82 @@ impl Environment {
         self.0.iter().map(record).collect()
     }
 
-    /// A text of the program, such as its log, without the values of variables whose names say that
-    /// they are secrets. Shorter values would match ordinary words.
+    /// Redacts the values of secret variables in a text of the program, such as its log.
     #[must_use]
     pub fn without_secrets(&self, text: String) -> String {
+        /// Shorter values would match ordinary words.
         const MIN_CHARS: usize = 6;
         let all = self.0.iter().map(|(name, value)| (name, value.to_string_lossy()));
         let secrets = all.filter(|(name, value)| {
-            Hidden::from_variable(name, value) == Some(Hidden::Secret)
+            Redaction::from_variable(name, value) == Some(Redaction::Secret)
                 && value.chars().count() >= MIN_CHARS
         });
         secrets.fold(text, |text, (_, value)| text.replace(&*value, SECRET))
     }
 
-    /// The variables that can change the artefact of a build: all but `PLACES`. Secrets are
-    /// redacted, because a new token does not change the artefact. A value that may be a secret is
-    /// replaced by its hash: `GRADLE_OPTS` may hold a proxy's password, and always affects the
-    /// build.
+    /// Variables for the key of a build, which identifies its artefact: all but `PLACES`. Secrets
+    /// are redacted, because a new token does not change the artefact. A value that may be a secret
+    /// is replaced by its hash: `GRADLE_OPTS`, for example, may hold a proxy's password, but always
+    /// affects the build.
     #[must_use]
     pub fn key_variables(&self) -> BTreeMap<String, String> {
-        self.what_counts().map(|(name, value)| (name.into(), in_key(name, &value))).collect()
+        let relevant = self.relevant_variables();
+        relevant.map(|(name, value)| (name.into(), key_value(name, &value))).collect()
     }
 
-    fn what_counts(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
-        let all = self.0.iter().map(|(name, value)| (name.as_str(), value.to_string_lossy()));
-        all.filter(|(name, _)| !PLACES.contains(name))
+    /// Variables that can change the artefact of a build.
+    fn relevant_variables(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        let variables = self.0.iter().map(|(name, value)| (name.as_str(), value.to_string_lossy()));
+        variables.filter(|(name, _)| !PLACES.contains(name))
     }
 
-    /// Whether a variable that can change an artefact contains a word.
+    /// Whether the value of a variable that can change an artefact contains a word.
     #[must_use]
-    pub fn says(&self, word: &str) -> bool {
-        self.what_counts().any(|(_, value)| value.contains(word))
+    pub fn mentions(&self, word: &str) -> bool {
+        self.relevant_variables().any(|(_, value)| value.contains(word))
     }
 }
 
-/// Places of the user, of temporary files, and of a login: they do not change the artefact.
+/// Variables that name folders and sockets of the user, which do not change the artefact.
 const PLACES: [&str; 3] = ["HOME", "TMPDIR", "SSH_AUTH_SOCK"];
 
-/// The text that replaces a secret in records.
+/// Text that replaces a secret in records.
 pub const SECRET: &str = "(not recorded)";
 
-/// Why a value is not recorded.
+/// Reason why a value is not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hidden {
-    /// The variable's name says that it is a secret.
+enum Redaction {
+    /// The variable's name marks a secret.
     Secret,
-    /// The value may be a secret, or hold one among other things.
+    /// The value may be a secret, or contain one among other things.
     Perhaps,
 }
 
-impl Hidden {
-    fn from_variable(name: &str, value: &str) -> Option<Hidden> {
+impl Redaction {
+    fn from_variable(name: &str, value: &str) -> Option<Redaction> {
         if is_secret(name) {
-            return Some(Hidden::Secret);
+            return Some(Redaction::Secret);
         }
-        (is_perhaps_secret(name) || holds_secret(value)).then_some(Hidden::Perhaps)
+        (is_perhaps_secret(name) || holds_secret(value)).then_some(Redaction::Perhaps)
     }
 }
 
-/// The form of a value in records.
+/// Form of a value in records.
 #[must_use]
 pub fn recorded_value(name: &str, value: &str) -> String {
-    match Hidden::from_variable(name, value) {
-        Some(Hidden::Secret | Hidden::Perhaps) => SECRET.into(),
+    match Redaction::from_variable(name, value) {
+        Some(Redaction::Secret | Redaction::Perhaps) => SECRET.into(),
         None => without_userinfo(value),
     }
 }
 
-/// The form of a value in the inputs of a build.
-fn in_key(name: &str, value: &str) -> String {
-    match Hidden::from_variable(name, value) {
-        Some(Hidden::Perhaps) => {
+/// Form of a value in the key of a build.
+fn key_value(name: &str, value: &str) -> String {
+    match Redaction::from_variable(name, value) {
+        Some(Redaction::Perhaps) => {
             Sha256::digest(value).iter().map(|byte| format!("{byte:02x}")).collect()
         }
-        Some(Hidden::Secret) => SECRET.into(),
+        Some(Redaction::Secret) => SECRET.into(),
         None => without_userinfo(value),
     }
 }
@@ -322,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_named_is_passed_on() {
+    fn only_named_variables_are_passed_on() {
         let ours = ours(&[
             ("PATH", "/bin"),
             ("HOME", "/home/me"),
@@ -338,32 +346,32 @@ mod tests {
             ("SSH_AUTH_SOCK", "/tmp/ssh-x/agent.7"),
         ]);
         let work = Path::new("/work");
-        let named = |e: &Environment| e.to_record().into_keys().collect::<Vec<_>>().join(" ");
+        let names = |e: &Environment| e.to_record().into_keys().collect::<Vec<_>>().join(" ");
         let server = Environment::for_server(&ours, &[], work);
-        assert_eq!(named(&server), "HOME LANG PATH TMPDIR");
+        assert_eq!(names(&server), "HOME LANG PATH TMPDIR");
         assert_eq!(server.to_record()["LANG"], "C.UTF-8");
         assert_eq!(server.to_record()["TMPDIR"], "/work");
         let tool = Environment::for_tool(&ours, &[], work);
         assert_eq!(
-            named(&tool),
+            names(&tool),
             "CARGO_HOME HOME LANG PATH SSH_AUTH_SOCK TMPDIR npm_config_registry"
         );
         let inherit =
             ["GOMAXPROCS", "AWS_*", "RUSTFLAGS"].map(|name| Inherit::parse(name).unwrap());
         assert_eq!(
-            named(&Environment::for_server(&ours, &inherit, work)),
+            names(&Environment::for_server(&ours, &inherit, work)),
             "AWS_REGION GOMAXPROCS HOME LANG PATH RUSTFLAGS TMPDIR"
         );
-        let in_key: Vec<_> = tool.key_variables().into_keys().collect();
-        assert_eq!(in_key, ["CARGO_HOME", "LANG", "PATH", "npm_config_registry"]);
+        let key_names: Vec<_> = tool.key_variables().into_keys().collect();
+        assert_eq!(key_names, ["CARGO_HOME", "LANG", "PATH", "npm_config_registry"]);
         assert_eq!(
-            named(&Environment::for_server(&DynoVariables::default(), &[], work)),
+            names(&Environment::for_server(&DynoVariables::default(), &[], work)),
             "HOME LANG PATH TMPDIR"
         );
     }
 
     #[test]
-    fn secrets_in_texts_are_erased() {
+    fn secrets_in_texts_are_redacted() {
         let ours = ours(&[("MY_TOKEN", "Zq81hhTT"), ("PIN", "12"), ("NAME", "visible")]);
         let inherit = ["MY_TOKEN", "PIN", "NAME"].map(|name| Inherit::parse(name).unwrap());
         let environment = Environment::for_server(&ours, &inherit, Path::new("/tmp"));
@@ -404,8 +412,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_is_recorded() {
-        for (value, wanted) in [
+    fn harmless_values_are_recorded() {
+        for (value, expected) in [
             ("https://me:pw@proxy.test:3128", "https://***@proxy.test:3128"),
             ("https://a:b@x/p@q,https://c@y|direct", "https://***@x/p@q,https://***@y|direct"),
             ("https://x/y@z", "https://x/y@z"),
@@ -418,43 +426,43 @@ mod tests {
             ("plain", "plain"),
             ("://", "://"),
         ] {
-            assert_eq!(recorded_value("GOPROXY", value), wanted);
+            assert_eq!(recorded_value("GOPROXY", value), expected);
         }
         assert_eq!(recorded_value("PWD", "/x"), "/x");
     }
 
     #[test]
-    fn what_may_be_a_secret_is_in_the_key_by_its_hash_and_what_is_one_is_not() {
+    fn key_hashes_possible_secrets_and_omits_certain_ones() {
         let key = |name: &str, value: &str| {
             let mut environment = Environment::default();
             environment.set(name, value);
             environment.key_variables()[name].clone()
         };
-        for (name, one, other) in [
+        for (name, value, other) in [
             ("GRADLE_OPTS", "-Xmx1g -Dhttps.proxyPassword=x", "-Xmx2g -Dhttps.proxyPassword=x"),
             ("AUTHOR", "me", "you"),
             ("KEYSPACE", "a", "b"),
             ("BUNDLE_BUILD__NOKOGIRI", "--a", "--b"),
         ] {
-            assert_ne!(key(name, one), key(name, other), "{name}");
-            assert_ne!(key(name, one), one, "{name}");
+            assert_ne!(key(name, value), key(name, other), "{name}");
+            assert_ne!(key(name, value), value, "{name}");
         }
         assert_eq!(key("GITHUB_TOKEN", "a"), key("GITHUB_TOKEN", "b"));
         assert_eq!(key("http_proxy", "http://me:a@x"), key("http_proxy", "http://me:b@x"));
     }
 
     #[test]
-    fn documentation_lists_them_all() {
+    fn documentation_lists_all_toolchain_variables() {
         let docs = include_str!("../../../docs/reference/environment.md");
-        let is_there = |name: &str| docs.contains(&format!("`{name}`"));
-        // Proxies have their names in capitals too.
-        let is_listed = |name: &str| is_there(name) || is_there(&name.to_ascii_lowercase());
+        let has_name = |name: &str| docs.contains(&format!("`{name}`"));
+        // The names of proxies are listed only in small letters.
+        let is_listed = |name: &str| has_name(name) || has_name(&name.to_ascii_lowercase());
         let missing: Vec<_> = TOOLCHAINS.iter().filter(|name| !is_listed(name)).collect();
         assert!(missing.is_empty(), "{missing:?}");
     }
 
     #[test]
-    fn names_are_names() {
+    fn inherit_refuses_texts_that_are_not_names() {
         for text in ["", "*", "A B", "A=B", "A*B", "Ä"] {
             assert!(Inherit::parse(text).unwrap_err().contains("JAVA_HOME"), "{text}");
         }

@@ -1,6 +1,8 @@
-//! dyno's own folders and files in a temporary folder that other users may write to. Each is newly
-//! created under an unguessable name, and no link is followed. Also files that users name: no link
-//! leads out of the folder that they mean.
+//! Creates, writes and reads files safely where other users may write too. dyno often runs as root,
+//! and a link of another user must not redirect it.
+//!
+//! Temporary folders are new and have unguessable names. Files that users name are read only if no
+//! link leads out of the intended folder.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -13,8 +15,8 @@ use std::path::{Component, Path, PathBuf};
 use crate::guard::Guard;
 use crate::lock;
 
-/// Creates `dyno-PID-KIND-…` in the folder for temporary files. The guard knows of it before it
-/// exists, and removes it if dyno does not.
+/// Creates `dyno-PID-KIND-…` in the folder for temporary files. The folder is registered with the
+/// guard before it exists. The guard removes it if dyno does not.
 ///
 /// # Errors
 /// It cannot be created.
@@ -24,7 +26,7 @@ pub fn make(kind: &str, guard: &Guard) -> io::Result<PathBuf> {
 
 /// Creates such a folder in `base`.
 pub fn make_in(base: &Path, kind: &str, guard: &Guard) -> io::Result<PathBuf> {
-    // The guard has another working folder than dyno.
+    // Absolute, because the guard has another working folder than dyno.
     let base = std::path::absolute(base)?;
     let prefix = format!("dyno-{}-{kind}-", std::process::id());
     let named = |e: io::Error| {
@@ -33,50 +35,53 @@ pub fn make_in(base: &Path, kind: &str, guard: &Guard) -> io::Result<PathBuf> {
             format!("{}: a folder cannot be created there: {e}", base.display()),
         )
     };
-    let made = tempfile::Builder::new().prefix(&prefix).rand_bytes(DRAWN).make_in(&base, |path| {
+    let mut builder = tempfile::Builder::new();
+    let created = builder.prefix(&prefix).rand_bytes(RANDOM_CHARS).make_in(&base, |path| {
         guard.watch_folder(path);
-        // An existing folder belongs to another process; then another name is tried.
-        let made = DirBuilder::new().mode(0o700).create(path).and_then(|()| lock::hold(path));
-        made.inspect_err(|_| guard.forget_folder(path))
+        // If the folder exists, it belongs to another process, and `make_in` tries another name.
+        let result = DirBuilder::new().mode(0o700).create(path).and_then(|()| lock::hold(path));
+        result.inspect_err(|_| guard.forget_folder(path))
     });
-    Ok(made.map_err(named)?.into_temp_path().keep()?)
+    Ok(created.map_err(named)?.into_temp_path().keep()?)
 }
 
 /// Length of the random part of a folder's name.
-const DRAWN: usize = 12;
+const RANDOM_CHARS: usize = 12;
 
-/// Removes folders of this user's dynos that were killed together with their guards: some contain a
-/// private key.
+/// Removes the temporary folders of dyno processes of this user that were killed together with
+/// their guards. Some contain a private key.
 pub(crate) fn sweep(base: &Path) {
     let entries = std::fs::read_dir(base).into_iter().flatten().filter_map(Result::ok);
     for entry in entries {
         let Some(owner) = owner(&entry.file_name().to_string_lossy()) else { continue };
-        // Metadata of the entry itself: no link is followed.
-        let is_ours = entry.metadata().is_ok_and(|is| is.is_dir() && is.uid() == user());
-        if is_ours && let Some(_seized) = lock::seize(owner, &entry.path()) {
-            // The next run tries again to remove the rest.
+        // `DirEntry::metadata` does not follow links.
+        let is_ours = entry.metadata().is_ok_and(|entry| entry.is_dir() && entry.uid() == user());
+        if is_ours && let Some(_lock) = lock::seize(owner, &entry.path()) {
+            // After a failure the next run tries again.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// The process number in a folder's name, `dyno-PID-KIND-…`.
+/// Parses the PID in a folder's name, `dyno-PID-KIND-…`.
 fn owner(name: &str) -> Option<u32> {
     let (owner, rest) = name.strip_prefix("dyno-")?.split_once('-')?;
-    let (kind, drawn) = rest.rsplit_once('-')?;
-    let is_drawn = drawn.len() == DRAWN && drawn.bytes().all(|b| b.is_ascii_alphanumeric());
-    if is_drawn && !kind.is_empty() { owner.parse().ok() } else { None }
+    let (kind, random) = rest.rsplit_once('-')?;
+    let is_random =
+        random.len() == RANDOM_CHARS && random.bytes().all(|b| b.is_ascii_alphanumeric());
+    if is_random && !kind.is_empty() { owner.parse().ok() } else { None }
 }
 
-/// Creates a folder that is kept, with its missing parents. Programs that are built there are run
+/// Creates a permanent folder with its missing parents. Programs that are built there are run
 /// later, so the folder must belong to this user, and no other user may write to it.
 ///
 /// # Errors
 /// It cannot be created, or belongs to another user.
-pub fn make_own(folder: &Path) -> io::Result<()> {
+pub fn make_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let refuse =
-        |what: &str| Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it {what}")));
+    let refuse = |problem: &str| {
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it {problem}")))
+    };
     for part in [Some(folder), folder.parent()]
         .into_iter()
         .flatten()
@@ -96,12 +101,12 @@ pub fn make_own(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether every user may create files in a folder, as in that for temporary files.
+/// Whether every user may create files in a folder, such as the folder for temporary files.
 fn is_shared(folder: Option<&Path>) -> bool {
     folder.and_then(|f| std::fs::metadata(f).ok()).is_some_and(|m| m.mode() & 0o002 != 0)
 }
 
-/// The number of the user that dyno runs as.
+/// User ID that dyno runs as.
 #[must_use]
 pub fn user() -> u32 {
     crate::sys::user()
@@ -120,31 +125,31 @@ pub fn create(path: &Path, options: &mut OpenOptions, mode: u32) -> io::Result<F
     options.create_new(true).mode(mode).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
-/// Treatment of an existing file at the place of a new one.
+/// Treatment of an existing file with the path of a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingFile {
-    Kept,
-    Replaced,
+    Keep,
+    Replace,
 }
 
-/// Replaces a file atomically: an old file stays until the new one is complete. A link is replaced
-/// itself. The umask decides on the permissions.
+/// Writes a file atomically: an old file stays until the new one is complete. If the path is a
+/// link, the link itself is replaced. The umask decides on the permissions.
 ///
 /// # Errors
-/// The file cannot be written, or an old one must be kept; then nothing has changed.
+/// The file cannot be written, or an old one must be kept. In both cases nothing has changed.
 pub fn write_whole(path: &Path, bytes: &[u8], existing: ExistingFile) -> io::Result<()> {
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let everybody = Permissions::from_mode(0o666);
+    let permissions = Permissions::from_mode(0o666);
     let mut file =
-        tempfile::Builder::new().prefix(".dyno-").permissions(everybody).tempfile_in(folder)?;
+        tempfile::Builder::new().prefix(".dyno-").permissions(permissions).tempfile_in(folder)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
-    let kept = match existing {
-        ExistingFile::Kept => file.persist_noclobber(path),
-        ExistingFile::Replaced => file.persist(path),
+    let result = match existing {
+        ExistingFile::Keep => file.persist_noclobber(path),
+        ExistingFile::Replace => file.persist(path),
     };
-    kept.map(drop).map_err(|error| error.error)
+    result.map(drop).map_err(|error| error.error)
 }
 
 /// Resolves a path in `folder`, links included.
@@ -154,23 +159,23 @@ pub fn write_whole(path: &Path, bytes: &[u8], existing: ExistingFile) -> io::Res
 pub fn resolve_within(name: &Path, folder: &Path) -> io::Result<PathBuf> {
     let root = folder.canonicalize()?;
     let path = root.join(name).canonicalize()?;
-    if path.starts_with(&root) { Ok(path) } else { Err(leads_out(name, &path)) }
+    if path.starts_with(&root) { Ok(path) } else { Err(outside_error(name, &path)) }
 }
 
 /// Reads the file of this name in `folder`. `most`: its largest size, bytes.
 ///
 /// # Errors
-/// The file cannot be read, is longer, is no regular file, or a link leads out of the folder. A
+/// The file cannot be read, is longer, is not a regular file, or a link leads out of the folder. A
 /// pipe would block, and a device never ends.
 pub fn read_in_folder(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
     let path = resolve_within(name, folder)?;
     read_file(&open_path(&path)?, name, most)
 }
 
-/// Reads a file through links. `most`: its largest size, bytes.
+/// Reads a file, following links. `most`: its largest size, bytes.
 ///
 /// # Errors
-/// The file cannot be read, is longer, or is no regular file.
+/// The file cannot be read, is longer, or is not a regular file.
 pub fn read_regular(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     read_file(&open_path(path)?, path, most)
 }
@@ -179,7 +184,7 @@ pub fn read_regular(path: &Path, most: usize) -> io::Result<Vec<u8>> {
 /// bytes.
 ///
 /// # Errors
-/// The file cannot be read, is longer, is no regular file, or its name contains a link or `..`.
+/// The file cannot be read, is longer, is not a regular file, or its path contains a link or `..`.
 pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
     let is_plain = |part: &Component<'_>| matches!(part, Component::Normal(_));
     if name.as_os_str().is_empty() || !name.components().all(|part| is_plain(&part)) {
@@ -188,8 +193,8 @@ pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result
     let mut opened =
         File::options().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(folder)?;
     for part in name.components() {
-        // Each part is opened relative to the folder before it, so that no other process can put
-        // a link there in the meantime.
+        // Each part is opened relative to the folder before it, so that another process cannot
+        // replace a folder by a link meanwhile.
         let path = descriptor(&opened).join(part);
         opened =
             File::options().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(path)?;
@@ -225,7 +230,7 @@ fn read_file(opened: &File, name: &Path, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns a descriptor of a path without opening the file.
+/// Opens only the path (O_PATH), not the file itself.
 fn open_path(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(libc::O_PATH).open(path)
 }
@@ -238,15 +243,15 @@ fn refused_error(name: &Path, why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {why}", name.display()))
 }
 
-/// Error of a link that leads out of the folder.
+/// Error for a link that leads out of its folder.
 #[must_use]
-pub fn leads_out(name: &Path, to: &Path) -> io::Error {
-    let words = format!(
+pub fn outside_error(name: &Path, to: &Path) -> io::Error {
+    let message = format!(
         "{}: is a link that leads out of its folder, to {}\nhint: copy its target",
         name.display(),
         to.display()
     );
-    io::Error::new(io::ErrorKind::InvalidInput, words)
+    io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
 #[cfg(test)]
@@ -257,59 +262,59 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn folder_is_new_ours_alone_and_not_to_be_guessed() {
+    fn temporary_folder_is_private_with_random_name() {
         let root = tempfile::tempdir().unwrap();
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let guard = Guard::start().unwrap();
-        let [one, other] = [(); 2].map(|()| make_in(root.path(), "7", &guard).unwrap());
-        assert_ne!(one, other);
-        assert_eq!(fs::metadata(&one).unwrap().permissions().mode() & 0o777, 0o700);
-        let name = one.file_name().unwrap().to_str().unwrap();
-        let rest = name.strip_prefix(&format!("dyno-{}-7-", std::process::id())).unwrap();
-        assert_eq!(rest.len(), 12, "{name}");
+        let [folder, other] = [(); 2].map(|()| make_in(root.path(), "7", &guard).unwrap());
+        assert_ne!(folder, other);
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        let random = name.strip_prefix(&format!("dyno-{}-7-", std::process::id())).unwrap();
+        assert_eq!(random.len(), 12, "{name}");
     }
 
     #[test]
-    fn folders_of_ended_dynos_are_swept_and_no_others() {
+    fn sweep_removes_only_folders_of_ended_processes() {
         let root = tempfile::tempdir().unwrap();
         let guard = Guard::start().unwrap();
         let live = make_in(root.path(), "tls", &guard).unwrap();
-        // As seen from another PID namespace: no process has this number here.
+        // The owner is in another PID namespace: no process has this number here.
         let elsewhere = root.path().join("dyno-4194999-tls-abcdefghijkl");
-        let [left, ours] =
+        let [abandoned, unrelated] =
             ["dyno-4194998-tls-abcdefghijkm", "dyno-4194999-cases"].map(|n| root.path().join(n));
-        for folder in [&elsewhere, &left, &ours] {
+        for folder in [&elsewhere, &abandoned, &unrelated] {
             fs::create_dir(folder).unwrap();
         }
-        fs::write(left.join("key.pem"), "secret").unwrap();
-        symlink(&ours, root.path().join("dyno-4194997-tls-abcdefghijkn")).unwrap();
+        fs::write(abandoned.join("key.pem"), "secret").unwrap();
+        symlink(&unrelated, root.path().join("dyno-4194997-tls-abcdefghijkn")).unwrap();
         lock::hold(&elsewhere).unwrap();
         sweep(root.path());
-        assert!(live.exists() && elsewhere.exists() && ours.exists());
-        assert!(!left.exists());
+        assert!(live.exists() && elsewhere.exists() && unrelated.exists());
+        assert!(!abandoned.exists());
         guard.forget_folder(&elsewhere);
         sweep(root.path());
         assert!(!elsewhere.exists());
     }
 
     #[test]
-    fn cache_that_others_could_fill_is_refused() {
+    fn world_writable_private_folder_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let cache = root.path().join("a/b");
-        make_own(&cache).unwrap();
-        make_own(&cache).unwrap();
+        make_private(&cache).unwrap();
+        make_private(&cache).unwrap();
         assert_eq!(fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700);
         fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(make_own(&cache).unwrap_err().to_string().contains("world-writable"));
+        assert!(make_private(&cache).unwrap_err().to_string().contains("world-writable"));
         let shared = root.path().join("shared");
         fs::create_dir(&shared).unwrap();
         fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
         symlink(root.path().join("a"), shared.join("link")).unwrap();
-        assert!(make_own(&shared.join("link/c")).unwrap_err().to_string().contains("a link"));
+        assert!(make_private(&shared.join("link/c")).unwrap_err().to_string().contains("a link"));
     }
 
     #[test]
-    fn no_file_is_written_through_a_link() {
+    fn write_new_does_not_follow_links() {
         let root = tempfile::tempdir().unwrap();
         let (victim, link) = (root.path().join("victim"), root.path().join("link"));
         fs::write(&victim, "precious").unwrap();
@@ -322,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn only_files_of_the_folder_are_read() {
+    fn read_in_folder_refuses_links_out_of_it() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         std::fs::create_dir_all(folder.join("sub")).unwrap();
@@ -387,21 +392,21 @@ mod tests {
     }
 
     #[test]
-    fn whole_files_replace_others_only_when_asked() {
+    fn write_whole_replaces_existing_file_only_if_told_to() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("x.toml");
         symlink(root.path().join("elsewhere"), &path).unwrap();
-        let error = write_whole(&path, b"a", ExistingFile::Kept).unwrap_err();
+        let error = write_whole(&path, b"a", ExistingFile::Keep).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-        write_whole(&path, b"b", ExistingFile::Replaced).unwrap();
+        write_whole(&path, b"b", ExistingFile::Replace).unwrap();
         assert!(path.symlink_metadata().unwrap().is_file());
-        assert!(write_whole(&path, b"c", ExistingFile::Kept).is_err());
+        assert!(write_whole(&path, b"c", ExistingFile::Keep).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "b");
         // A target that cannot be replaced stays, and no temporary file is left.
         let folder = root.path().join("folder");
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("kept"), "x").unwrap();
-        assert!(write_whole(&folder, b"a", ExistingFile::Replaced).is_err());
+        assert!(write_whole(&folder, b"a", ExistingFile::Replace).is_err());
         assert!(folder.join("kept").is_file());
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2);
     }

@@ -1,9 +1,9 @@
-//! The pipe to the guard: a small process of our own that outlives us for a moment. It knows what
-//! we have started, and if we end without having cleaned up (killed, crashed), it ends that and
-//! removes its control groups and folders ([`crate::guard_process`]).
+//! Starts the guard and tells it what dyno has started. The guard is a small process that outlives
+//! dyno for a moment. If dyno is killed or crashes, the guard ends the remaining processes and
+//! removes their control groups and folders ([`crate::guard_process`]).
 //!
-//! The guard learns by messages on its standard input, each ended by a NUL, which no path holds:
-//! `+session 17`, `-group /sys/…`. The end of that input is our end.
+//! Messages on the guard's standard input register (`+session 17`) and unregister (`-group /sys/…`)
+//! things. Each ends with a NUL, which no path contains. The input ends when dyno ends.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex};
 use crate::self_exec::own_program;
 use crate::{children, folder, lock};
 
-/// The argument by which dyno knows that it is to be a guard.
+/// First argument of dyno when it runs as the guard.
 pub const ARGUMENT: &str = "__guard";
 
-/// Ends a message.
+/// Byte that ends a message.
 const END: u8 = 0;
 
-/// A handle to the guard. Clones share one process.
+/// Handle of the guard. Clones share one process.
 #[derive(Clone, Debug)]
 pub struct Guard {
     process: Arc<Mutex<GuardProcess>>,
@@ -30,14 +30,14 @@ pub struct Guard {
 
 #[derive(Debug)]
 struct GuardProcess {
-    /// Its standard input; `None` once closed.
-    to: Option<ChildStdin>,
+    /// Standard input of the guard. `None`: it is closed.
+    stdin: Option<ChildStdin>,
     child: Child,
 }
 
 impl Guard {
-    /// Starts the guard: this same program with [`ARGUMENT`]. Before that, removes what dynos have
-    /// left that were killed together with their guards.
+    /// Starts the guard: this program with [`ARGUMENT`]. Before that, removes the folders of dyno
+    /// processes that were killed together with their guards.
     pub fn start() -> io::Result<Guard> {
         folder::sweep(&std::env::temp_dir());
         let mut command = Command::new(own_program());
@@ -48,87 +48,85 @@ impl Guard {
             .stderr(Stdio::null())
             .current_dir("/");
         let mut child = children::spawn(&mut command)?;
-        let to = child.stdin.take();
-        Ok(Guard { process: Arc::new(Mutex::new(GuardProcess { to, child })) })
+        let stdin = child.stdin.take();
+        Ok(Guard { process: Arc::new(Mutex::new(GuardProcess { stdin, child })) })
     }
 
-    /// The processes with this cookie in their environment (`process::COOKIE`), in whatever session
-    /// or group they are.
+    /// Registers all processes with this cookie in their environment (`process::COOKIE`).
     pub(crate) fn watch_cookie(&self, cookie: &str) {
-        self.say('+', "cookie", cookie);
+        self.send('+', "cookie", cookie);
     }
 
     pub(crate) fn forget_cookie(&self, cookie: &str) {
-        self.say('-', "cookie", cookie);
+        self.send('-', "cookie", cookie);
     }
 
     pub(crate) fn watch_session(&self, session: u32) {
-        self.say('+', "session", session.to_string());
+        self.send('+', "session", session.to_string());
     }
 
     pub(crate) fn forget_session(&self, session: u32) {
-        self.say('-', "session", session.to_string());
+        self.send('-', "session", session.to_string());
     }
 
     pub(crate) fn watch_group(&self, folder: &Path) {
-        self.say('+', "group", folder);
+        self.send('+', "group", folder);
     }
 
     pub(crate) fn forget_group(&self, folder: &Path) {
         lock::release(folder);
-        self.say('-', "group", folder);
+        self.send('-', "group", folder);
     }
 
-    /// Controllers that dyno makes a v2 group hand down.
+    /// Registers controllers that dyno enables for the children of a v2 group.
     pub(crate) fn watch_controllers(&self, folder: &Path, controllers: &[String]) {
-        self.say('+', "controllers", handed_controllers(folder, controllers));
+        self.send('+', "controllers", controllers_message(folder, controllers));
     }
 
     pub(crate) fn forget_controllers(&self, folder: &Path, controllers: &[String]) {
-        self.say('-', "controllers", handed_controllers(folder, controllers));
+        self.send('-', "controllers", controllers_message(folder, controllers));
     }
 
-    /// A v2 group into which processes that are not ours are moved.
-    pub(crate) fn watch_moved(&self, own: &Path) {
-        self.say('+', "moved", own);
+    /// Registers a v2 group into which dyno moves processes that it did not start.
+    pub(crate) fn watch_moved(&self, folder: &Path) {
+        self.send('+', "moved", folder);
     }
 
-    pub(crate) fn forget_moved(&self, own: &Path) {
-        lock::release(own);
-        self.say('-', "moved", own);
+    pub(crate) fn forget_moved(&self, folder: &Path) {
+        lock::release(folder);
+        self.send('-', "moved", folder);
     }
 
     pub fn watch_folder(&self, folder: &Path) {
-        self.say('+', "folder", folder);
+        self.send('+', "folder", folder);
     }
 
     pub fn forget_folder(&self, folder: &Path) {
         lock::release(folder);
-        self.say('-', "folder", folder);
+        self.send('-', "folder", folder);
     }
 
-    fn say(&self, sign: char, kind: &str, thing: impl AsRef<OsStr>) {
+    fn send(&self, sign: char, kind: &str, thing: impl AsRef<OsStr>) {
         let mut message = format!("{sign}{kind} ").into_bytes();
         message.extend(thing.as_ref().as_bytes());
         message.push(END);
         let mut guard = self.process.lock().expect("no holder panics");
-        if let Some(to) = &mut guard.to {
-            // A guard that is gone guards nothing; what we do ourselves does not depend on it.
-            let _ = to.write_all(&message);
+        if let Some(stdin) = &mut guard.stdin {
+            // Fails if the guard was killed. dyno itself does not depend on it.
+            let _ = stdin.write_all(&message);
         }
     }
 }
 
-/// `cpu,memory FOLDER`.
-fn handed_controllers(folder: &Path, controllers: &[String]) -> OsString {
+/// Formats a list of controllers and the folder of their group: `cpu,memory FOLDER`.
+fn controllers_message(folder: &Path, controllers: &[String]) -> OsString {
     let mut text = OsString::from(format!("{} ", controllers.join(",")));
     text.push(folder);
     text
 }
 
-/// Reads the text that [`handed_controllers`] makes: the controllers, and the group that hands them
-/// down.
-pub(crate) fn read_handed(text: &OsStr) -> Option<(Vec<String>, PathBuf)> {
+/// Parses the text of [`controllers_message`]: controllers, and the folder of their group.
+pub(crate) fn parse_controllers(text: &OsStr) -> Option<(Vec<String>, PathBuf)> {
     let text = text.to_string_lossy();
     let (list, folder) = text.split_once(' ')?;
     Some((list.split(',').map(String::from).collect(), folder.into()))
@@ -136,13 +134,13 @@ pub(crate) fn read_handed(text: &OsStr) -> Option<(Vec<String>, PathBuf)> {
 
 impl Drop for GuardProcess {
     fn drop(&mut self) {
-        self.to = None;
+        self.stdin = None;
         let _ = self.child.wait();
         children::forget(self.child.id());
     }
 }
 
-/// Reads messages until the input ends. Returns what is watched then.
+/// Reads messages until the input ends. Returns the things that are registered then.
 pub(crate) fn listen(input: impl BufRead) -> BTreeSet<Vec<u8>> {
     let mut watched = BTreeSet::new();
     for message in input.split(END).map_while(Result::ok) {
@@ -173,19 +171,19 @@ pub(crate) mod tests {
     }
 
     impl Guard {
-        /// A guard that does nothing but remember.
+        /// Creates a guard that only records messages.
         pub(crate) fn with_record() -> (Guard, GuardRecord) {
             let record = tempfile::NamedTempFile::new().unwrap();
             let file = record.reopen().unwrap();
             let child = Command::new("true").spawn().unwrap();
-            let to = Some(ChildStdin::from(OwnedFd::from(file)));
-            let process = Arc::new(Mutex::new(GuardProcess { to, child }));
+            let stdin = Some(ChildStdin::from(OwnedFd::from(file)));
+            let process = Arc::new(Mutex::new(GuardProcess { stdin, child }));
             (Guard { process }, GuardRecord(record))
         }
     }
 
     #[test]
-    fn names_may_hold_anything() {
+    fn messages_carry_paths_with_any_bytes() {
         let (guard, record) = Guard::with_record();
         let odd = OsStr::from_bytes(b"/tmp/a b\n+folder /home/\xFF");
         guard.watch_folder(Path::new(odd));

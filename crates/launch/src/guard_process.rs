@@ -1,4 +1,5 @@
-//! The guard process: it listens until dyno has ended, and then ends all processes that are left.
+//! Runs the guard process. It waits until dyno has ended, and then ends and removes everything that
+//! dyno left behind.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -7,8 +8,8 @@ use std::io::BufRead;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::guard::{listen, read_handed};
-use crate::limits::GROUP;
+use crate::guard::{listen, parse_controllers};
+use crate::limits::GROUP_REMOVAL;
 use crate::{group, process, sys};
 
 /// Runs the guard until everything is cleaned up.
@@ -17,8 +18,8 @@ pub fn main(input: impl BufRead) {
     end_all(&listen(input));
 }
 
-/// Ends and removes all registered things: processes first, then their groups, then changes for the
-/// groups, then the folders that processes may still write into.
+/// Ends and removes all registered things: first processes, then their groups, then the changes of
+/// dyno's own group, and last the folders, into which processes may write until they end.
 pub(crate) fn end_all(watched: &BTreeSet<Vec<u8>>) {
     let of_kind = |kind: &str| {
         let prefix = format!("{kind} ").into_bytes();
@@ -28,15 +29,15 @@ pub(crate) fn end_all(watched: &BTreeSet<Vec<u8>>) {
     let sessions = of_kind("session").filter_map(|id| id.to_str()?.parse().ok());
     sessions.for_each(process::end_session);
     of_kind("cookie").for_each(|cookie| process::end_cookie(&cookie.to_string_lossy()));
-    // At once: what cannot be removed is waited for once, and not once per controller.
-    group::destroy(&group::from_folders(of_kind("group").map(PathBuf::from)), GROUP);
-    of_kind("controllers").for_each(take_back);
-    of_kind("moved").for_each(|own| group::move_processes_back(Path::new(own)));
+    // All groups together, so that there is one wait for all of them, and not one per controller.
+    group::destroy(&group::from_folders(of_kind("group").map(PathBuf::from)), GROUP_REMOVAL);
+    of_kind("controllers").for_each(disable_controllers);
+    of_kind("moved").for_each(|folder| group::move_processes_back(Path::new(folder)));
     of_kind("folder").for_each(|folder| drop(fs::remove_dir_all(folder)));
 }
 
-fn take_back(handed: &OsStr) {
-    if let Some((controllers, folder)) = read_handed(handed) {
-        group::take_controllers_back(&folder, &controllers);
+fn disable_controllers(message: &OsStr) {
+    if let Some((controllers, folder)) = parse_controllers(message) {
+        group::disable_controllers(&folder, &controllers);
     }
 }

@@ -1,7 +1,8 @@
-//! A process, its group, its folder: started, watched for its end, stopped, and nothing left.
+//! Starts and stops programs with their control groups, networks and folders. It is the only crate
+//! that does, so that no process, group or file remains after a run.
 //!
-//! The only crate that starts programs: servers under test ([`process`]), builds and questions to
-//! tools ([`tool`]), and the [`guard`], which ends what is left if dyno itself is ended.
+//! Programs are servers under test ([`process`]), builds and queries of tools ([`tool`]). The
+//! [`guard`] ends the remaining processes if dyno itself is killed.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod children;
@@ -27,6 +28,6 @@ mod reasons;
 
 pub use self_exec::{OwnProcess, own_program};
 pub use sys::{
-    allowed_cpus, ignore_hangup, ignores_hangup, may_write, open_files_hard, pipe_to_a_reader,
-    raise_open_files, set_affinity, set_realtime,
+    allowed_cpus, ignore_hangup, ignores_hangup, may_write, open_files_hard_limit,
+    open_pipe_with_reader, raise_open_files, set_affinity, set_realtime,
 };

@@ -1,5 +1,5 @@
-//! Locks on folders (flock(2)): they show other dynos that a folder's owner is running. A process
-//! number would not, because each container numbers its processes from 1.
+//! Locks folders (flock(2)), which shows other dyno processes that a folder's owner is running. A
+//! PID would not show it, because each container numbers its processes from 1.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dyno_observer::proc::Stat;
 
-/// The folders that this process holds.
+/// Folders that this process holds.
 static HELD: Mutex<BTreeMap<PathBuf, Lock>> = Mutex::new(BTreeMap::new());
 
 fn held_locks() -> MutexGuard<'static, BTreeMap<PathBuf, Lock>> {
@@ -20,46 +20,47 @@ fn held_locks() -> MutexGuard<'static, BTreeMap<PathBuf, Lock>> {
 /// Holds a folder until [`release`], or until this process ends.
 ///
 /// # Errors
-/// Another dyno sweeps it away at this moment. A file system without locks is no error.
+/// Another dyno process is removing it at this moment. A file system without locks is not an error.
 pub(crate) fn hold(folder: &Path) -> io::Result<()> {
-    let swept =
+    let removed_error =
         || io::Error::new(io::ErrorKind::AlreadyExists, format!("{} is swept", folder.display()));
     let file = open(folder)?;
     match file.try_lock() {
-        Err(TryLockError::WouldBlock) => return Err(swept()),
+        Err(TryLockError::WouldBlock) => return Err(removed_error()),
         Err(TryLockError::Error(_)) => return Ok(()),
         Ok(()) => {}
     }
     let lock = Lock(file);
-    // It may have been removed before the lock was taken.
-    let is_there = fs::metadata(folder).is_ok_and(|found| {
+    // The folder may have been removed before the lock was taken.
+    let still_exists = fs::metadata(folder).is_ok_and(|found| {
         lock.0.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (found.dev(), found.ino()))
     });
-    if !is_there {
-        return Err(swept());
+    if !still_exists {
+        return Err(removed_error());
     }
     held_locks().insert(folder.into(), lock);
     Ok(())
 }
 
-/// A lock that is held as long as this lives.
+/// A lock that is held until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that is being started may have a copy until its exec.
+        // Closing is not enough: a child that is being started may have a copy of the descriptor
+        // until its exec.
         let _ = self.0.unlock();
     }
 }
 
-/// Ends what [`hold`] began.
+/// Releases a folder that [`hold`] locked.
 pub(crate) fn release(folder: &Path) {
     held_locks().remove(folder);
 }
 
-/// Takes a folder over whose dyno, `owner`, has ended: no other dyno does while the lock lives.
-/// `None`: the owner may run.
+/// Takes over a folder whose owner, the dyno process with PID `owner`, has ended. The lock keeps
+/// other dyno processes from taking it over. `None`: the owner may be running.
 pub(crate) fn seize(owner: u32, folder: &Path) -> Option<Lock> {
     let file = open(folder).ok()?;
     file.try_lock().ok()?;
@@ -67,13 +68,13 @@ pub(crate) fn seize(owner: u32, folder: &Path) -> Option<Lock> {
     is_gone(owner).then_some(lock)
 }
 
-/// Whether a dyno that may run, other than this process, owns a folder.
-pub(crate) fn is_of_another(owner: u32, folder: &Path) -> bool {
+/// Whether another dyno process, which may be running, owns a folder.
+pub(crate) fn is_owned_by_another(owner: u32, folder: &Path) -> bool {
     !held_locks().contains_key(folder) && seize(owner, folder).is_none()
 }
 
-/// Whether no dyno here has this number. Dynos older than the locks hold none, and are known by
-/// their numbers alone.
+/// Whether no other dyno process here has this PID. Versions of dyno older than the locks hold
+/// none, and are recognized by their PIDs only.
 fn is_gone(pid: u32) -> bool {
     pid == std::process::id()
         || Stat::read(pid).is_none_or(|stat| stat.is_dead() || !stat.name.starts_with("dyno"))
@@ -87,7 +88,7 @@ fn open(folder: &Path) -> io::Result<File> {
 mod tests {
     use super::*;
 
-    /// Above the largest number that a kernel gives (PID_MAX_LIMIT).
+    /// PID above the kernel's limit (PID_MAX_LIMIT).
     const NO_PROCESS: u32 = 4_194_999;
 
     #[test]
@@ -96,21 +97,21 @@ mod tests {
         let folder = root.path().join("x");
         fs::create_dir(&folder).unwrap();
         hold(&folder).unwrap();
-        // Its number says nothing: in another PID namespace it is any.
+        // The PID does not matter: the owner may be in another PID namespace.
         assert!(seize(NO_PROCESS, &folder).is_none());
-        assert!(!is_of_another(NO_PROCESS, &folder), "it is ours");
+        assert!(!is_owned_by_another(NO_PROCESS, &folder), "this process holds it");
         release(&folder);
         let seized = seize(NO_PROCESS, &folder);
         assert!(seized.is_some());
-        assert!(hold(&folder).is_err(), "who makes one that is swept makes another");
+        assert!(hold(&folder).is_err(), "a folder that is being removed is held");
         drop(seized);
         hold(&folder).unwrap();
         release(&folder);
     }
 
-    /// A child that is being started has copies of all files until its exec.
+    /// A child that is being started has copies of all descriptors until its exec.
     #[test]
-    fn copy_of_a_file_keeps_no_lock() {
+    fn lock_is_released_despite_copied_descriptor() {
         let root = tempfile::tempdir().unwrap();
         let seized = seize(NO_PROCESS, root.path()).unwrap();
         let copy = seized.0.try_clone().unwrap();
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn process_of_another_name_is_no_older_dyno() {
+    fn process_with_another_name_is_not_taken_for_dyno() {
         let mut other = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         let id = other.id();
         // The child is `sleep` from its exec on.

@@ -1,9 +1,9 @@
-//! The output of a program: a file that does not grow without bound, and whose end can be shown.
+//! Stores the output of a program in a file of bounded length, and reads its last lines.
 //!
-//! It is a file and no pipe, because the reader of a pipe would have to keep up with the server,
-//! which else waits for us in the middle of a request. A file costs the server what logging into a
-//! file costs anywhere. All that we do is to look at its length now and then, and to shorten it
-//! when it is too long, which takes the file system less than a millisecond.
+//! The output goes to a file and not to a pipe: if dyno did not read a pipe fast enough, the server
+//! would wait for it in the middle of a request. Writing to a file costs the server the usual cost
+//! of logging. dyno checks the length at intervals and truncates a file that is too long, which
+//! takes less than a millisecond.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,34 +15,39 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use crate::folder;
-use crate::limits::{LOG_BYTES, LOG_GLANCE, LOG_TAIL_BYTES};
+use crate::limits::{LOG_BYTES, LOG_CHECK_INTERVAL, LOG_TAIL_BYTES};
 
+/// File with the output of a program.
 #[derive(Debug)]
 pub struct Log {
     file: File,
-    /// The last lines of what was cut off.
-    cut: Mutex<Vec<u8>>,
-    /// How often something was.
-    cuts: AtomicUsize,
+    /// Last bytes before the latest truncation.
+    truncated_end: Mutex<Vec<u8>>,
+    /// Number of truncations.
+    truncations: AtomicUsize,
 }
 
 impl Log {
-    /// Makes the file, which must not be there.
+    /// Creates the file.
     ///
     /// # Errors
-    /// It is there, or cannot be made.
+    /// The file exists, or cannot be created.
     pub fn create(path: &Path) -> io::Result<Log> {
-        // Append mode: a write after the file was shortened goes to its new end.
+        // Append mode: a write after a truncation goes to the new end.
         let file = folder::create(path, OpenOptions::new().read(true).append(true), 0o600)?;
-        Ok(Log { file, cut: Mutex::default(), cuts: AtomicUsize::new(0) })
+        Ok(Log { file, truncated_end: Mutex::default(), truncations: AtomicUsize::new(0) })
     }
 
-    /// A file without a name, gone with the last who has it open.
+    /// Creates a file without a name. The kernel removes it when its last descriptor is closed.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The file cannot be created.
     pub fn anonymous() -> io::Result<Log> {
-        Ok(Log { file: tempfile::tempfile()?, cut: Mutex::default(), cuts: AtomicUsize::new(0) })
+        Ok(Log {
+            file: tempfile::tempfile()?,
+            truncated_end: Mutex::default(),
+            truncations: AtomicUsize::new(0),
+        })
     }
 
     /// The file as the output of a program.
@@ -53,45 +58,45 @@ impl Log {
         Ok(self.file.try_clone()?.into())
     }
 
-    /// Shortens it if it is too long.
+    /// Truncates the file if it is too long.
     pub fn trim(&self) {
         if self.file.metadata().is_ok_and(|m| m.len() > LOG_BYTES) {
-            let end = last(&self.file, LOG_TAIL_BYTES);
-            // Text that is written in between is lost: it is in the part that is cut.
+            let end = read_end(&self.file, LOG_TAIL_BYTES);
+            // Text that is written between these two calls is lost.
             if self.file.set_len(0).is_ok() {
-                self.cuts.fetch_add(1, Ordering::AcqRel);
-                *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = end;
+                self.truncations.fetch_add(1, Ordering::AcqRel);
+                *self.truncated_end.lock().unwrap_or_else(PoisonError::into_inner) = end;
             }
         }
     }
 
-    /// Text that was written from an offset on, in bytes of the file. `None`: some of the log was
-    /// cut off, so that the text is unknown.
+    /// Reads the bytes from an offset on. `None`: the log was truncated, so that they are
+    /// incomplete.
     #[must_use]
-    pub fn text_from(&self, place: u64) -> Option<Vec<u8>> {
+    pub fn text_from(&self, offset: u64) -> Option<Vec<u8>> {
         let length = self.file.metadata().map_or(0, |m| m.len());
-        let bytes = last(&self.file, length.saturating_sub(place));
-        // Looked at last: what was cut off while it was read is not in it.
-        (self.cuts.load(Ordering::Acquire) == 0).then_some(bytes)
+        let bytes = read_end(&self.file, length.saturating_sub(offset));
+        // Checked after reading, because the log may be truncated meanwhile.
+        (self.truncations.load(Ordering::Acquire) == 0).then_some(bytes)
     }
 
-    /// Bytes of the file.
+    /// Length of the file, bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.file.metadata().map_or(0, |m| m.len())
     }
 
-    /// Whether nothing has been written, or nothing since it was cut off.
+    /// Whether nothing has been written since the start, or since the last truncation.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The last lines, of at most [`LOG_TAIL_BYTES`].
+    /// Last lines, together at most [`LOG_TAIL_BYTES`].
     #[must_use]
     pub fn tail(&self, lines: usize) -> String {
-        let mut bytes = self.cut.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        bytes.extend(last(&self.file, LOG_TAIL_BYTES));
+        let mut bytes = self.truncated_end.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        bytes.extend(read_end(&self.file, LOG_TAIL_BYTES));
         let from = bytes.len().saturating_sub(LOG_TAIL_BYTES as usize);
         let text = String::from_utf8_lossy(&bytes[from..]);
         let all: Vec<&str> = text.lines().collect();
@@ -99,53 +104,53 @@ impl Log {
     }
 }
 
-/// A reader of what is new in a log, line by line.
+/// Reader of the new lines of a log.
 #[derive(Debug)]
-pub struct Follower<'a> {
+pub struct LogFollower<'a> {
     log: &'a Log,
-    /// Bytes of the file that have been read.
-    at: u64,
-    /// The begin of a line whose end has not come.
-    begun: Vec<u8>,
+    /// Offset of the first byte that has not been read.
+    offset: u64,
+    /// Beginning of a line that is not complete yet.
+    partial_line: Vec<u8>,
 }
 
-impl<'a> Follower<'a> {
+impl<'a> LogFollower<'a> {
     #[must_use]
-    pub fn new(log: &'a Log) -> Follower<'a> {
-        Follower { log, at: 0, begun: Vec::new() }
+    pub fn new(log: &'a Log) -> LogFollower<'a> {
+        LogFollower { log, offset: 0, partial_line: Vec::new() }
     }
 
-    /// Passes each complete line to `on`. If the log was shortened in the meantime, the lines that
-    /// were cut off are skipped.
-    pub fn lines(&mut self, on: &mut dyn FnMut(&str)) {
+    /// Passes each new complete line to `on_line`. Lines that a truncation has removed meanwhile
+    /// are skipped.
+    pub fn read_lines(&mut self, on_line: &mut dyn FnMut(&str)) {
         let length = self.log.file.metadata().map_or(0, |m| m.len());
-        if length < self.at {
-            self.at = 0;
+        if length < self.offset {
+            self.offset = 0;
         }
         let mut bytes = vec![0; 64 * 1024];
-        while let Ok(n @ 1..) = self.log.file.read_at(&mut bytes, self.at) {
-            self.at += n as u64;
-            self.begun.extend_from_slice(&bytes[..n]);
+        while let Ok(n @ 1..) = self.log.file.read_at(&mut bytes, self.offset) {
+            self.offset += n as u64;
+            self.partial_line.extend_from_slice(&bytes[..n]);
         }
-        let Some(end) = self.begun.iter().rposition(|byte| *byte == b'\n') else { return };
-        let rest = self.begun.split_off(end + 1);
-        let whole = std::mem::replace(&mut self.begun, rest);
-        whole[..end]
+        let Some(end) = self.partial_line.iter().rposition(|byte| *byte == b'\n') else { return };
+        let partial_line = self.partial_line.split_off(end + 1);
+        let complete = std::mem::replace(&mut self.partial_line, partial_line);
+        complete[..end]
             .split(|byte| *byte == b'\n')
-            .for_each(|line| on(&String::from_utf8_lossy(line)));
+            .for_each(|line| on_line(&String::from_utf8_lossy(line)));
     }
 
-    /// Hands on what is left, with a line that has no end.
-    pub fn rest(mut self, on: &mut dyn FnMut(&str)) {
-        self.lines(on);
-        if !self.begun.is_empty() {
-            on(&String::from_utf8_lossy(&self.begun));
+    /// Passes all remaining lines to `on_line`, including an incomplete last one.
+    pub fn finish(mut self, on_line: &mut dyn FnMut(&str)) {
+        self.read_lines(on_line);
+        if !self.partial_line.is_empty() {
+            on_line(&String::from_utf8_lossy(&self.partial_line));
         }
     }
 }
 
-/// At most so many bytes from the end of a file.
-fn last(file: &File, most: u64) -> Vec<u8> {
+/// Reads at most `most` bytes from the end of a file.
+fn read_end(file: &File, most: u64) -> Vec<u8> {
     let length = file.metadata().map_or(0, |m| m.len());
     let from = length.saturating_sub(most);
     let mut bytes = vec![0; (length - from) as usize];
@@ -157,28 +162,30 @@ fn last(file: &File, most: u64) -> Vec<u8> {
     bytes
 }
 
-/// A thread that trims a log until it is dropped.
+/// Thread that trims a log until this is dropped.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct LogTrimmer {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl LogTrimmer {
     #[must_use]
-    pub fn new(log: &Arc<Log>) -> Keeper {
+    pub fn new(log: &Arc<Log>) -> LogTrimmer {
         let log = Arc::clone(log);
-        let (stop, stopped) = mpsc::channel::<()>();
+        let (stop, stop_signal) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
-            while stopped.recv_timeout(LOG_GLANCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            while stop_signal.recv_timeout(LOG_CHECK_INTERVAL)
+                == Err(mpsc::RecvTimeoutError::Timeout)
+            {
                 log.trim();
             }
         });
-        Keeper { stop: Some(stop), thread: Some(thread) }
+        LogTrimmer { stop: Some(stop), thread: Some(thread) }
     }
 }
 
-impl Drop for Keeper {
+impl Drop for LogTrimmer {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
@@ -212,7 +219,7 @@ mod tests {
         let numbers: Vec<_> = tail.lines().map(|l| l[..7].to_string()).collect();
         let n = 3 * LOG_BYTES / 100;
         assert_eq!(numbers, [format!("{:07}", n - 2), format!("{:07}", n - 1), "the las".into()]);
-        // Right after a cut the lines before it are still returned.
+        // Right after a truncation the lines before it are still returned.
         std::iter::repeat_n(&line, (LOG_BYTES / 100) as usize + 1)
             .for_each(|l| writeln!(writer, "{l}").unwrap());
         log.trim();
@@ -221,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn end_of_one_endless_line_is_bounded() {
+    fn tail_of_a_long_line_is_bounded() {
         let root = tempfile::tempdir().unwrap();
         let log = Log::create(&root.path().join("log")).unwrap();
         log.file.try_clone().unwrap().write_all(&vec![b'x'; 1 << 20]).unwrap();

@@ -1,9 +1,11 @@
-//! The minder of a command: a process between dyno and a tool or a server, to which the kernel
-//! gives every descendant whose own parent has ended (PR_SET_CHILD_SUBREAPER), whatever session,
-//! environment or control group that has made for itself. It ends them all before it ends.
+//! Runs a command below a minder, a process that ends all descendants of the command before it ends
+//! itself. A daemon cannot escape it by a new session, environment or control group.
 //!
-//! The minder is a fork of dyno without an exec, and dyno has threads: between the two it makes
-//! system calls, and nothing else.
+//! The minder is the parent of the command. The kernel reparents orphaned descendants to it
+//! (PR_SET_CHILD_SUBREAPER).
+//!
+//! The minder is a fork of dyno without an exec, and dyno has several threads. After the fork it
+//! may therefore make only system calls: it must not allocate memory or take locks.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -18,44 +20,44 @@ use std::thread;
 use dyno_observer::monotonic_ns;
 
 use crate::children;
-use crate::limits::{MINDER, MINDER_GLANCE, MINDER_LOOKS};
+use crate::limits::{MINDER_END, MINDER_PASSES, MINDER_PAUSE};
 use crate::sys::{self, ChildSetup};
 
 /// Treatment of a command's descendants after the command itself has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Descendants {
-    /// They are ended: a tool is done.
+    /// They are killed. Used for tools, whose result is complete.
     End,
-    /// They go on until they are ended: a server's workers finish what they are at.
+    /// They continue until they are told to end. Used for servers, whose workers finish requests.
     Stay,
 }
 
-/// A command that runs, and its minder.
+/// A running command and its minder.
 #[derive(Debug)]
 pub(crate) struct MindedCommand {
-    /// The minder. It ends with the command's own status, after the last descendant; with a SIGTERM
-    /// it ends them at once.
+    /// The minder. It ends after the last descendant, with the command's own status. On SIGTERM it
+    /// kills all descendants at once.
     minder: Child,
-    /// Whether the minder was waited for: its number may be somebody else's by now.
-    gone: bool,
-    /// Where the minder writes how a command ended whose descendants stay.
-    from_minder: File,
-    /// The command's process, and the session that it leads, which the minder is not in.
+    /// Whether the minder was waited for. Its PID may then belong to another process.
+    is_reaped: bool,
+    /// Pipe to which the minder writes the command's status, if descendants stay.
+    status_pipe: File,
+    /// PID of the command, which is also the ID of its session. The minder is in another session.
     pub(crate) first: u32,
-    /// Instant of the command's exec on the monotonic clock.
+    /// Instant of the command's exec, nanoseconds of the monotonic clock.
     pub(crate) began_ns: u64,
 }
 
 impl MindedCommand {
-    /// The minder's process, from which all others descend.
+    /// PID of the minder, the ancestor of all processes of the command.
     pub(crate) fn minder(&self) -> u32 {
         self.minder.id()
     }
 
-    /// How the command itself ended, whose descendants may stay. `None`: it had not yet.
+    /// Exit status of the command itself. `None`: it has not ended.
     pub(crate) fn command_status(&mut self) -> Option<ExitStatus> {
         let mut status = [0; 4];
-        match self.from_minder.read(&mut status) {
+        match self.status_pipe.read(&mut status) {
             Ok(4) => Some(ExitStatus::from_raw(i32::from_ne_bytes(status))),
             // The minder was killed, and the kernel has killed the command with it.
             Ok(_) => Some(ExitStatus::from_raw(libc::SIGKILL)),
@@ -63,42 +65,42 @@ impl MindedCommand {
         }
     }
 
-    /// If the command has ended, and all its descendants with it: its status, and the CPU time of
-    /// them all.
+    /// Returns the status of the command and the CPU time of all its processes, in nanoseconds.
+    /// `None`: the command or one of its descendants has not ended.
     pub(crate) fn try_wait(&mut self) -> io::Result<Option<(ExitStatus, u64)>> {
-        let ended = sys::try_wait_with_cpu(&self.minder)?;
-        if ended.is_some() {
-            self.forget();
+        let result = sys::try_wait_with_cpu(&self.minder)?;
+        if result.is_some() {
+            self.forget_minder();
         }
-        Ok(ended)
+        Ok(result)
     }
 
-    fn forget(&mut self) {
-        self.gone = true;
+    fn forget_minder(&mut self) {
+        self.is_reaped = true;
         children::forget(self.minder.id());
     }
 
-    /// Ends all processes that still run.
+    /// Kills all remaining processes.
     pub(crate) fn end(&mut self) {
-        if !self.gone {
+        if !self.is_reaped {
             self.end_minder();
         }
-        // dyno takes over the processes of a minder that was killed.
+        // If the minder was killed, the kernel has reparented its descendants to dyno.
         children::end_orphans();
     }
 
     fn end_minder(&mut self) {
         sys::kill(self.minder.id(), libc::SIGTERM);
-        // One that was stopped hears nothing.
+        // A stopped process handles no signals.
         sys::kill(self.minder.id(), libc::SIGCONT);
-        // No result is a time here: it only bounds the wait.
-        let until = monotonic_ns() + MINDER.as_nanos() as u64;
-        while monotonic_ns() < until && matches!(self.minder.try_wait(), Ok(None)) {
-            thread::sleep(MINDER_GLANCE);
+        // The clock only bounds the wait. It measures no result.
+        let deadline_ns = monotonic_ns() + MINDER_END.as_nanos() as u64;
+        while monotonic_ns() < deadline_ns && matches!(self.minder.try_wait(), Ok(None)) {
+            thread::sleep(MINDER_PAUSE);
         }
         let _ = self.minder.kill();
         let _ = self.minder.wait();
-        self.forget();
+        self.forget_minder();
     }
 }
 
@@ -108,10 +110,11 @@ impl Drop for MindedCommand {
     }
 }
 
-/// Numbers that the command writes to us just before its exec: its session, and that instant.
-const NOTE_BYTES: usize = 16;
+/// Bytes of the message that the command's process writes to dyno just before its exec: its session
+/// ID, and the instant in nanoseconds.
+const MESSAGE_BYTES: usize = 16;
 
-/// Starts `command` as the leader of a new session, set up as asked, below a minder.
+/// Starts `command` below a minder, as the leader of a new session and with the given settings.
 pub(crate) fn spawn(
     command: &mut Command,
     setup: ChildSetup,
@@ -121,7 +124,7 @@ pub(crate) fn spawn(
     let (read_end, write_end) = sys::pipe()?;
     let write_fd = write_end.as_raw_fd();
     let parent = std::process::id();
-    // SAFETY: the closure does system calls only, in the child and in its child. Only the latter
+    // SAFETY: the closure makes only system calls, in the child and in its child. Only the latter
     // returns.
     unsafe {
         command.pre_exec(move || {
@@ -129,58 +132,58 @@ pub(crate) fn spawn(
             // If the parent of dyno ignored SIGCHLD, the end of a child would not be reported.
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             sys::check(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))?;
-            // Should we be killed, the minder ends the rest. A second look closes the race with our
-            // own end.
+            // If dyno is killed, the minder ends the remaining processes. `die_with` also fails if
+            // dyno has already ended.
             sys::die_with(parent, libc::SIGTERM)?;
             let signals = signals();
-            let mut before = MaybeUninit::uninit();
-            libc::sigprocmask(libc::SIG_BLOCK, &raw const signals, before.as_mut_ptr());
+            let mut old_mask = MaybeUninit::uninit();
+            libc::sigprocmask(libc::SIG_BLOCK, &raw const signals, old_mask.as_mut_ptr());
             let minder = libc::getpid();
             match sys::check(libc::fork())? {
                 0 => {
-                    libc::sigprocmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
-                    begin(minder as u32, &setup, write_fd)
+                    libc::sigprocmask(libc::SIG_SETMASK, old_mask.as_ptr(), ptr::null_mut());
+                    set_up_command(minder as u32, &setup, write_fd)
                 }
-                first => mind(first, &signals, descendants, write_fd),
+                first => run_minder(first, &signals, descendants, write_fd),
             }
         });
     }
     let minder = children::spawn(command)?;
     drop(write_end);
-    let mut from_minder = File::from(read_end);
-    let mut note = [0; NOTE_BYTES];
-    from_minder.read_exact(&mut note)?;
-    sys::do_not_wait(&from_minder)?;
+    let mut status_pipe = File::from(read_end);
+    let mut note = [0; MESSAGE_BYTES];
+    status_pipe.read_exact(&mut note)?;
+    sys::set_nonblocking(&status_pipe)?;
     let number = |at: usize| u64::from_ne_bytes(note[at..at + 8].try_into().expect("eight bytes"));
     Ok(MindedCommand {
         minder,
-        gone: false,
-        from_minder,
+        is_reaped: false,
+        status_pipe,
         first: number(0) as u32,
         began_ns: number(8),
     })
 }
 
-/// Makes the calling process the command's, up to its exec.
-fn begin(minder: u32, setup: &ChildSetup, note_fd: i32) -> io::Result<()> {
+/// Sets up the command's process, up to its exec.
+fn set_up_command(minder: u32, setup: &ChildSetup, message_fd: i32) -> io::Result<()> {
     // SAFETY: no memory is involved.
     let session = sys::check(unsafe { libc::setsid() })?;
     sys::die_with(minder, libc::SIGKILL)?;
     setup.apply()?;
-    // The last thing before exec: the command's time begins here.
+    // Read as late as possible before exec, because the command's time begins here.
     let began_ns = sys::monotonic_ns();
-    let mut note = [0; NOTE_BYTES];
-    note[..8].copy_from_slice(&(session as u64).to_ne_bytes());
-    note[8..].copy_from_slice(&began_ns.to_ne_bytes());
-    // SAFETY: the note lives until the call returns.
-    unsafe { libc::write(note_fd, note.as_ptr().cast(), NOTE_BYTES) };
+    let mut message = [0; MESSAGE_BYTES];
+    message[..8].copy_from_slice(&(session as u64).to_ne_bytes());
+    message[8..].copy_from_slice(&began_ns.to_ne_bytes());
+    // SAFETY: the message lives until the call returns.
+    unsafe { libc::write(message_fd, message.as_ptr().cast(), MESSAGE_BYTES) };
     Ok(())
 }
 
-/// The signals that wake the minder: the end of a child, the wish that all end, and that dyno reads
-/// its notes no more.
+/// Signals that wake the minder: a child has ended (SIGCHLD), all processes are to end (SIGTERM),
+/// or dyno has closed its end of the pipe (SIGPIPE).
 unsafe fn signals() -> libc::sigset_t {
-    // SAFETY: `sigemptyset` makes a set of the bytes, whatever they are.
+    // SAFETY: `sigemptyset` initializes the set.
     unsafe {
         let mut set = MaybeUninit::uninit();
         libc::sigemptyset(set.as_mut_ptr());
@@ -191,17 +194,18 @@ unsafe fn signals() -> libc::sigset_t {
     }
 }
 
-/// Runs the minder.
-unsafe fn mind(
+/// Runs the minder, until all descendants of the command have ended or it receives SIGTERM.
+unsafe fn run_minder(
     first: libc::pid_t,
     signals: &libc::sigset_t,
     descendants: Descendants,
-    note_fd: i32,
+    message_fd: i32,
 ) -> ! {
-    // SAFETY: system calls on places of this function's own.
+    // SAFETY: system calls on local variables.
     unsafe {
-        // Open in here, they would never be seen to close: the guard's line, the command's output.
-        close_all_but(note_fd);
+        // Copies of descriptors in the minder would keep pipes open, such as the guard's input and
+        // the command's output.
+        close_all_but(message_fd);
         let mut status = None;
         loop {
             let reaped = reap(first);
@@ -210,46 +214,47 @@ unsafe fn mind(
                 if descendants == Descendants::End {
                     break;
                 }
-                libc::write(note_fd, ended.to_ne_bytes().as_ptr().cast(), 4);
+                libc::write(message_fd, ended.to_ne_bytes().as_ptr().cast(), 4);
             }
-            let patience = libc::timespec { tv_sec: 1, tv_nsec: 0 };
-            if !reaped.is_any_left
-                || libc::sigtimedwait(signals, ptr::null_mut(), &raw const patience)
-                    == libc::SIGTERM
+            let timeout = libc::timespec { tv_sec: 1, tv_nsec: 0 };
+            if !reaped.has_children
+                || libc::sigtimedwait(signals, ptr::null_mut(), &raw const timeout) == libc::SIGTERM
             {
                 break;
             }
         }
         end_children();
-        end_like(status)
+        exit_like(status)
     }
 }
 
 /// Result of reaping the children that have ended.
 struct Reaped {
-    /// The status of the command itself.
+    /// Status of the command itself, if it was reaped.
     first: Option<i32>,
-    is_any_left: bool,
+    /// Whether children remain.
+    has_children: bool,
 }
 
 unsafe fn reap(first: libc::pid_t) -> Reaped {
-    let mut reaped = Reaped { first: None, is_any_left: true };
+    let mut reaped = Reaped { first: None, has_children: true };
     loop {
         let mut status = 0;
-        // SAFETY: `status` is a valid place.
+        // SAFETY: `status` is valid for writes.
         match unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } {
             pid if pid == first => reaped.first = Some(status),
             0 => return reaped,
-            pid if pid < 0 => return Reaped { is_any_left: false, ..reaped },
+            pid if pid < 0 => return Reaped { has_children: false, ..reaped },
             _ => {}
         }
     }
 }
 
-/// Kills children until there are none: those of a child that has ended are ours next.
+/// Kills children until there are none. Several passes are needed, because the kernel reparents the
+/// children of a killed child to the minder.
 unsafe fn end_children() {
-    for _ in 0..MINDER_LOOKS {
-        // SAFETY: system calls without memory, and one with a valid place.
+    for _ in 0..MINDER_PASSES {
+        // SAFETY: system calls without memory, and one with a local variable.
         unsafe {
             kill_children();
             loop {
@@ -259,16 +264,16 @@ unsafe fn end_children() {
                     _ => {}
                 }
             }
-            let pause = libc::timespec { tv_sec: 0, tv_nsec: MINDER_GLANCE.as_nanos() as i64 };
+            let pause = libc::timespec { tv_sec: 0, tv_nsec: MINDER_PAUSE.as_nanos() as i64 };
             libc::nanosleep(&raw const pause, ptr::null_mut());
         }
     }
 }
 
-/// Kills the children that the kernel lists. A kernel without that list (`CONFIG_PROC_CHILDREN`)
-/// leaves it to their session and their cookie to find them.
+/// Kills the children that the kernel lists. On a kernel without that list (`CONFIG_PROC_CHILDREN`)
+/// they are found later, by their session and their cookie.
 unsafe fn kill_children() {
-    // SAFETY: the descriptor is this function's own, and reads fill no more than the buffer has.
+    // SAFETY: only this function uses the descriptor, and reads are bounded by the buffer.
     unsafe {
         let list =
             libc::open(c"/proc/thread-self/children".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
@@ -295,29 +300,30 @@ unsafe fn kill_children() {
     }
 }
 
-unsafe fn close_all_but(kept: i32) {
-    // SAFETY: nothing in this process uses any other descriptor.
+unsafe fn close_all_but(kept_fd: i32) {
+    // SAFETY: this process uses no other descriptor.
     unsafe {
         let has_closed = |from: i64, to: i64| {
             from > to || libc::syscall(libc::SYS_close_range, from as u32, to as u32, 0) == 0
         };
-        if has_closed(0, i64::from(kept) - 1)
-            && has_closed(i64::from(kept) + 1, i64::from(u32::MAX))
+        if has_closed(0, i64::from(kept_fd) - 1)
+            && has_closed(i64::from(kept_fd) + 1, i64::from(u32::MAX))
         {
             return;
         }
-        // Linux before 5.9.
+        // Linux before 5.9 lacks close_range(2).
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        (0..limit.rlim_cur.min(1 << 20) as i32).filter(|fd| *fd != kept).for_each(|fd| {
+        (0..limit.rlim_cur.min(1 << 20) as i32).filter(|fd| *fd != kept_fd).for_each(|fd| {
             libc::close(fd);
         });
     }
 }
 
-/// Ends as the command did; `None`: it was ended.
-unsafe fn end_like(status: Option<i32>) -> ! {
-    // SAFETY: system calls on this process alone.
+/// Exits with the command's status, or by the signal that killed it. `None`: the minder has killed
+/// the command.
+unsafe fn exit_like(status: Option<i32>) -> ! {
+    // SAFETY: system calls that affect only this process.
     unsafe {
         let Some(status) = status else { libc::_exit(0) };
         if libc::WIFSIGNALED(status) {

@@ -1,4 +1,5 @@
-//! One running subject, from spawn to the end of its last process.
+//! Starts, observes and stops one server under test. Every process that it starts is ended with it,
+//! including daemons that left its session and its control group.
 
 use std::fs;
 use std::io;
@@ -17,21 +18,20 @@ use crate::environment::Environment;
 use crate::folder;
 use crate::group::{self, Groups};
 use crate::guard::Guard;
-use crate::limits::GROUP;
-use crate::log::{Keeper, Log};
+use crate::limits::GROUP_REMOVAL;
+use crate::log::{Log, LogTrimmer};
 use crate::minder::{self, Descendants, MindedCommand};
 use crate::supervision::Patience;
 use crate::sys::{self, ChildSetup};
 
-/// Environment variable by which the guard knows the processes of a start even if they leave their
-/// session and there is no control group that would hold them. Its value is the name of the start's
-/// workspace.
+/// Environment variable by which the guard finds the processes of a start, even if they left their
+/// session and there is no control group. Its value is the name of the start's workspace.
 pub const COOKIE: &str = "DYNO_START";
 
-/// Name of the file in the working folder that holds what a subject prints.
+/// Name of the file in the working folder with the output of a subject.
 pub const LOG: &str = "subject.log";
 
-/// How the names of other files begin that dyno itself makes in the working folder.
+/// Prefix of the names of other files that dyno creates in the working folder.
 pub const OWN: &str = "dyno-";
 
 /// The signal that asks a subject to end.
@@ -45,7 +45,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// The signal's number in the kernel.
+    /// Number of the signal.
     #[must_use]
     pub const fn number(self) -> i32 {
         match self {
@@ -56,13 +56,13 @@ impl Signal {
     }
 }
 
-/// A start: the command, its place and its settings.
+/// Command of a start, with its folders and settings.
 #[derive(Debug)]
 pub struct ProcessSpec {
     pub command: Vec<String>,
     pub environment: Environment,
     pub workspace: Workspace,
-    /// Folder that it is started in.
+    /// Folder in which the command is started.
     pub folder: PathBuf,
     /// CPUs that the processes may use; empty: all.
     pub cpus: Vec<u32>,
@@ -70,11 +70,11 @@ pub struct ProcessSpec {
     pub open_files: u64,
 }
 
-/// A working folder and a control group, removed when dropped. The guard knows of both from before
-/// they are made.
+/// A working folder and a control group, removed when dropped. Both are registered with the guard
+/// before they are created.
 #[derive(Debug)]
 pub struct Workspace {
-    /// Unique on this machine: the name of the working folder and of the group.
+    /// Name of the working folder and of the group, unique on this machine.
     pub name: String,
     pub work: PathBuf,
     pub group: Group,
@@ -82,27 +82,28 @@ pub struct Workspace {
 }
 
 impl Workspace {
+    /// Creates the folder and the group of a start, given its number.
     pub fn make(start: usize, groups: &Groups, guard: &Guard) -> io::Result<Workspace> {
         let work = folder::make(&start.to_string(), guard)?;
         let name =
-            work.file_name().expect("it was made with a name").to_string_lossy().into_owned();
+            work.file_name().expect("it was created with a name").to_string_lossy().into_owned();
         let mut workspace = Workspace { name, work, group: Group::default(), guard: guard.clone() };
         groups.folders(&workspace.name).iter().for_each(|folder| guard.watch_group(folder));
         workspace.group = groups.make(&workspace.name)?;
         Ok(workspace)
     }
 
-    /// Returns whether nothing is left.
+    /// Removes the group and the folder. Returns whether both are gone.
     fn remove(&self) -> bool {
-        let gone = group::destroy(&self.group, GROUP);
+        let is_group_gone = group::destroy(&self.group, GROUP_REMOVAL);
         let _ = fs::remove_dir_all(&self.work);
-        gone && !self.work.exists()
+        is_group_gone && !self.work.exists()
     }
 }
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        // The guard still has the processes that are left, and tries again when dyno ends.
+        // After a failure the guard tries again when dyno ends.
         if self.remove() {
             self.group.folders().for_each(|folder| self.guard.forget_group(folder));
             self.guard.forget_folder(&self.work);
@@ -110,24 +111,24 @@ impl Drop for Workspace {
     }
 }
 
-/// A subject's processes. Dropping it kills them and removes their workspace.
+/// Processes of a subject. Dropping this kills them and removes their workspace.
 #[derive(Debug)]
 pub struct Process {
     minded: MindedCommand,
-    /// Exit status of the first process; `None`: it still ran at the last check.
-    ended: Option<ExitStatus>,
-    /// Instant of exec on the monotonic clock.
+    /// Exit status of the first process. `None`: it was running at the last check.
+    status: Option<ExitStatus>,
+    /// Instant of exec, nanoseconds of the monotonic clock.
     pub exec_ns: u64,
     pub sampler: Sampler,
     log: Arc<Log>,
     environment: Environment,
-    _keeper: Keeper,
+    _trimmer: LogTrimmer,
     workspace: Workspace,
-    gone: bool,
+    is_cleaned_up: bool,
 }
 
 impl Process {
-    /// Starts the command. From here on the guard knows of it.
+    /// Starts the command, and registers its processes with the guard.
     pub fn start(spec: ProcessSpec) -> io::Result<Process> {
         let workspace = spec.workspace;
         let log = Arc::new(Log::create(&workspace.work.join(LOG))?);
@@ -144,36 +145,36 @@ impl Process {
         workspace.guard.watch_cookie(&workspace.name);
         let minded = minder::spawn(&mut command, setup, Descendants::Stay)?;
         workspace.guard.watch_session(minded.first);
-        let (exec_ns, processes) = (minded.began_ns, Processes::Below(minded.minder()));
+        let (exec_ns, processes) = (minded.began_ns, Processes::Descendants(minded.minder()));
         let sampler = Sampler { group: workspace.group.clone(), processes };
-        let _keeper = Keeper::new(&log);
+        let _trimmer = LogTrimmer::new(&log);
         Ok(Process {
             minded,
-            ended: None,
+            status: None,
             exec_ns,
             sampler,
             log,
             environment: spec.environment,
-            _keeper,
+            _trimmer,
             workspace,
-            gone: false,
+            is_cleaned_up: false,
         })
     }
 
-    /// The limit of open files as the kernel has it for the first process.
+    /// Limit of open files of the first process, as the kernel reports it.
     #[must_use]
     pub fn open_files(&self) -> Option<String> {
-        self.kernel_says("limits", "Max open files")
+        self.read_back("limits", "Max open files")
     }
 
-    /// The CPUs that the kernel lets the first process use.
+    /// List of the CPUs that the first process may use, as the kernel reports it.
     #[must_use]
     pub fn allowed_cpus(&self) -> Option<String> {
-        self.kernel_says("status", "Cpus_allowed_list:")
+        self.read_back("status", "Cpus_allowed_list:")
     }
 
-    /// The first word after `key` in a file of the first process.
-    fn kernel_says(&self, file: &str, key: &str) -> Option<String> {
+    /// Reads the first word after `key` in a `/proc` file of the first process.
+    fn read_back(&self, file: &str, key: &str) -> Option<String> {
         let text = fs::read_to_string(format!("/proc/{}/{file}", self.pid())).ok()?;
         let line = text.lines().find_map(|l| l.strip_prefix(key))?;
         line.split_ascii_whitespace().next().map(String::from)
@@ -184,64 +185,64 @@ impl Process {
         self.minded.first
     }
 
-    /// Its living processes: those of its control group, and all that descend from the first one,
-    /// wherever they have moved.
+    /// PIDs of the subject's living processes: those in its control group and all descendants of
+    /// its first process.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         let mut pids = self.sampler.pids();
-        let below = proc::descendants_of(self.minded.minder());
-        pids.extend(below.into_iter().filter(|pid| !pids.contains(pid)).collect::<Vec<_>>());
+        let descendants = proc::descendants_of(self.minded.minder());
+        pids.extend(descendants.into_iter().filter(|pid| !pids.contains(pid)).collect::<Vec<_>>());
         pids
     }
 
-    /// Whether a process is one of its own.
+    /// Whether a process belongs to the subject.
     #[must_use]
     pub fn owns(&self, pid: u32) -> bool {
-        self.pids().contains(&pid) || carries(pid, &self.workspace.name)
+        self.pids().contains(&pid) || has_cookie(pid, &self.workspace.name)
     }
 
-    /// Moves processes back that have left the control group: its counters and limits must include
-    /// all of them.
+    /// Moves processes that have left the control group back into it. Its counters and limits must
+    /// include all processes.
     pub fn move_back_strays(&self) {
-        let all = proc::descendants_of(self.minded.minder());
+        let descendants = proc::descendants_of(self.minded.minder());
         for folder in self.workspace.group.folders() {
-            let inside = group::from_folders([folder.to_path_buf()]).pids();
-            for pid in all.iter().filter(|pid| !inside.contains(pid)) {
-                // One that has ended meanwhile is not moved.
+            let members = group::from_folders([folder.to_path_buf()]).pids();
+            for pid in descendants.iter().filter(|pid| !members.contains(pid)) {
+                // Fails if the process has ended meanwhile.
                 let _ = fs::write(folder.join("cgroup.procs"), pid.to_string());
             }
         }
     }
 
-    /// How the first process ended, if it has.
+    /// Exit status of the first process. `None`: it is running.
     pub fn exit_status(&mut self) -> Option<ExitStatus> {
-        if self.ended.is_none() {
-            self.ended = self.minded.command_status();
+        if self.status.is_none() {
+            self.status = self.minded.command_status();
         }
-        self.ended
+        self.status
     }
 
-    /// Where it writes what it prints.
+    /// Log with the subject's output.
     #[must_use]
     pub fn log(&self) -> Arc<Log> {
         Arc::clone(&self.log)
     }
 
-    /// The last lines that the subject wrote, without the secrets of its environment.
+    /// Last lines of the subject's output, without the secrets of its environment.
     #[must_use]
     pub fn log_tail(&self) -> String {
         self.environment.without_secrets(self.log.tail(20))
     }
 
-    /// How often the memory limit has killed one of its processes.
+    /// How often the kernel has killed a process for exceeding the memory limit.
     #[must_use]
     pub fn oom_kills(&self) -> u64 {
         self.sampler.group.counters().oom_kills.unwrap_or(0)
     }
 
-    /// Asks all its processes to stop, like a service manager, waits until the last has ended or
-    /// the deadline has passed, then kills the rest. `None`: it had ended by itself before.
-    /// `patience`: longest wait of the user.
+    /// Stops the subject like a service manager: sends the signal to all its processes, waits until
+    /// the last has ended or the deadline has passed, then kills the remaining ones. `None`: the
+    /// first process had already ended. `patience`: bound of the wait, which the user may shorten.
     pub fn stop(
         mut self,
         signal: Signal,
@@ -251,15 +252,16 @@ impl Process {
         self.end(signal, deadline_ns, patience)
     }
 
-    /// The same; returns also how its first process ended, unless dyno killed it.
-    pub fn stop_and_see(
+    /// Stops the subject as [`stop`](Self::stop) does. Returns also the exit status of its first
+    /// process, unless dyno killed it.
+    pub fn stop_with_status(
         mut self,
         signal: Signal,
         deadline_ns: u64,
         patience: impl Fn() -> Patience,
     ) -> Option<(StopRecord, Option<ExitStatus>)> {
         let stop = self.end(signal, deadline_ns, patience)?;
-        Some((stop, self.ended.filter(|_| !stop.killed)))
+        Some((stop, self.status.filter(|_| !stop.killed)))
     }
 
     fn end(
@@ -272,37 +274,36 @@ impl Process {
             return None;
         }
         let number = signal.number();
-        // Stop time begins with the signal.
-        let began = monotonic_ns();
+        // The stop time begins with the signal.
+        let began_ns = monotonic_ns();
         self.pids().into_iter().for_each(|pid| sys::kill(pid, number));
         let all_ended = loop {
-            // The group's own list is the shorter way, and the whole is looked at once that is
-            // empty.
+            // The group's list is cheaper, so all processes are listed only once it is empty.
             if self.exit_status().is_some()
                 && self.sampler.pids().is_empty()
                 && self.pids().is_empty()
             {
                 break true;
             }
-            if monotonic_ns() - began > patience().limit_ns(deadline_ns) {
+            if monotonic_ns() - began_ns > patience().limit_ns(deadline_ns) {
                 break false;
             }
             std::thread::sleep(Duration::from_micros(500));
         };
-        // And ends when the last process is seen to be gone.
-        let took_ns = monotonic_ns() - began;
+        // It ends when the last process is gone.
+        let took_ns = monotonic_ns() - began_ns;
         self.clean_up();
         Some(StopRecord { took_ns, killed: !all_ended })
     }
 
     /// Kills and reaps the remaining processes, and removes the workspace.
     fn clean_up(&mut self) {
-        if std::mem::replace(&mut self.gone, true) {
+        if std::mem::replace(&mut self.is_cleaned_up, true) {
             return;
         }
         let session = self.pid();
         self.minded.end();
-        // Processes that a minder did not end, because it was killed itself.
+        // If the minder was killed, it did not end all processes.
         end_session(session);
         end_cookie(&self.workspace.name);
         self.workspace.guard.forget_session(session);
@@ -328,11 +329,11 @@ pub(crate) fn end_session(session: u32) {
     }
 }
 
-/// Kills the processes that carry a start's name in their environment.
+/// Kills the processes that have a start's name in their environment, until none is left.
 pub(crate) fn end_cookie(name: &str) {
     for _ in 0..100 {
         let pids: Vec<u32> =
-            proc::all_pids().into_iter().filter(|pid| carries(*pid, name)).collect();
+            proc::all_pids().into_iter().filter(|pid| has_cookie(*pid, name)).collect();
         if pids.is_empty() {
             return;
         }
@@ -341,11 +342,11 @@ pub(crate) fn end_cookie(name: &str) {
     }
 }
 
-/// Whether a process carries a start's name in its environment.
-fn carries(pid: u32, name: &str) -> bool {
-    let wanted = format!("{COOKIE}={name}");
+/// Whether a process has a start's name in its environment.
+fn has_cookie(pid: u32, name: &str) -> bool {
+    let cookie = format!("{COOKIE}={name}");
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|&b| b == 0).any(|variable| variable == wanted.as_bytes())
+    environment.split(|&b| b == 0).any(|variable| variable == cookie.as_bytes())
 }
 
 #[cfg(test)]
@@ -357,10 +358,10 @@ mod tests {
     use dyno_observer::cgroup::Layout;
 
     use crate::environment::DynoVariables;
-    use crate::limits::GROUP_GLANCE;
+    use crate::limits::GROUP_CHECK_INTERVAL;
     use crate::reasons::not_run;
 
-    /// A server that is a shell script, in no control group.
+    /// Starts a server that is a shell script.
     fn start(script: &str, groups: &Groups) -> Process {
         let guard = Guard::start().unwrap();
         let workspace = Workspace::make(0, groups, &guard).unwrap();
@@ -376,23 +377,23 @@ mod tests {
         Groups::prepare(Layout::default(), &Guard::start().unwrap())
     }
 
-    fn waited_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    fn wait_for<T>(event: &str, mut poll: impl FnMut() -> Option<T>) -> T {
         for _ in 0..12_000 {
-            if let Some(seen) = look() {
-                return seen;
+            if let Some(result) = poll() {
+                return result;
             }
-            std::thread::sleep(GROUP_GLANCE);
+            std::thread::sleep(GROUP_CHECK_INTERVAL);
         }
-        panic!("{what} never came")
+        panic!("{event} did not occur")
     }
 
+    /// Waits for the PID that [`DAEMON`] writes.
     fn daemon(process: &Process) -> u32 {
-        let note = process.workspace.work.join("daemon");
-        waited_for("the daemon", || fs::read_to_string(&note).ok()?.trim().parse().ok())
+        let file = process.workspace.work.join("daemon");
+        wait_for("the daemon's start", || fs::read_to_string(&file).ok()?.trim().parse().ok())
     }
 
-    /// A daemon: no parent, a session of its own, and nothing in its environment by which it could
-    /// be known.
+    /// Starts a daemon without a parent, in its own session and with an empty environment.
     const DAEMON: &str =
         "(setsid env -i sh -c 'echo $$ >daemon.new; mv daemon.new daemon; exec sleep 98751' &)";
 
@@ -401,20 +402,20 @@ mod tests {
     }
 
     #[test]
-    fn daemon_without_group_session_or_cookie_is_found_and_ended() {
+    fn daemon_without_group_session_or_cookie_is_ended() {
         let process = start(&format!("{DAEMON}; exec sleep 98752"), &no_groups());
         let daemon = daemon(&process);
         assert_ne!(proc::Stat::read(daemon).unwrap().session, process.pid());
-        assert!(!carries(daemon, &process.workspace.name));
+        assert!(!has_cookie(daemon, &process.workspace.name));
         assert!(process.owns(daemon) && process.sampler.pids().contains(&daemon));
         assert!(!process.owns(std::process::id()));
-        // It has not ended by the signal alone.
+        // The signal suffices: the daemon is not killed.
         let stop = process.stop(Signal::Term, 60_000_000_000, || Patience::Whole).unwrap();
         assert!(!stop.killed && !runs(daemon));
     }
 
     #[test]
-    fn dropped_server_takes_its_daemon_along() {
+    fn dropped_process_ends_its_daemon() {
         let process = start(&format!("{DAEMON}; exec sleep 98753"), &no_groups());
         let daemon = daemon(&process);
         drop(process);
@@ -422,11 +423,11 @@ mod tests {
     }
 
     #[test]
-    fn workers_go_on_after_the_first_process_until_they_are_ended() {
+    fn workers_outlive_the_first_process_until_stop() {
         let mut process =
             start(&format!("{DAEMON}; until [ -e daemon ]; do :; done; exit 7"), &no_groups());
         let daemon = daemon(&process);
-        let status = waited_for("its end", || process.exit_status());
+        let status = wait_for("its end", || process.exit_status());
         assert_eq!(status.code(), Some(7));
         assert!(runs(daemon));
         assert!(process.stop(Signal::Term, 0, || Patience::Whole).is_none());
@@ -436,15 +437,15 @@ mod tests {
     #[test]
     fn process_that_left_its_group_is_moved_back_and_ended() {
         let groups = Groups::prepare(Layout::read(), &Guard::start().unwrap());
-        if let Some(why) = groups.unusable() {
+        if let Some(why) = groups.unavailable_reason() {
             return not_run(&format!("a server that leaves its control group: {why}"));
         }
         let process = start(&format!("{DAEMON}; exec sleep 98755"), &groups);
         let daemon = daemon(&process);
         let own: Vec<&Path> = process.workspace.group.folders().collect();
-        for above in own.iter().map(|folder| folder.parent().unwrap()) {
-            // A v2 group that hands controllers down takes no processes.
-            let _ = fs::write(above.join("cgroup.procs"), daemon.to_string());
+        for parent in own.iter().map(|folder| folder.parent().unwrap()) {
+            // Fails for a v2 group that enables controllers for its children.
+            let _ = fs::write(parent.join("cgroup.procs"), daemon.to_string());
         }
         if process.sampler.pids().contains(&daemon) {
             return not_run(
@@ -462,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn server_that_ignores_its_signal_is_killed_once_the_user_hurries() {
+    fn server_ignoring_signal_is_killed_without_patience() {
         let script =
             "trap '' TERM; echo $$ >daemon.new; mv daemon.new daemon; while :; do sleep 0.01; done";
         let process = start(script, &no_groups());

@@ -1,28 +1,28 @@
-//! Supervisors that can end a running program: the guard if dyno dies, the user at any time.
+//! Counts the user's requests to stop dyno, and derives how long servers may take to stop. A second
+//! Ctrl-C must not wait for a slow server.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::guard::Guard;
 use crate::limits::INTERRUPTED_STOP;
 
-/// Supervisors besides dyno that can end a program of dyno: the guard if dyno dies, the user at any
-/// time.
+/// Supervisors that can end a running program: the guard if dyno dies, the user at any time.
 #[derive(Clone, Copy, Debug)]
 pub struct Supervision<'a> {
     pub guard: &'a Guard,
     pub interrupts: &'a Interrupts,
 }
 
-/// Number of the user's requests to end dyno. Set by a signal handler.
+/// Number of the user's requests to stop dyno. A signal handler increments it.
 #[derive(Debug, Default)]
 pub struct Interrupts(AtomicU32);
 
-/// How long the user waits for a server that was asked to stop.
+/// How long a server may take to stop, depending on the user's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// The whole deadline of its `[stop]`.
     Whole,
-    /// Ctrl-C was pressed: [`INTERRUPTED_STOP`] at most.
+    /// Ctrl-C was pressed: at most [`INTERRUPTED_STOP`].
     Short,
     /// Ctrl-C was pressed again.
     None,
@@ -51,7 +51,7 @@ impl Interrupts {
         self.0.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// How long servers are waited for now.
+    /// Patience after the requests so far.
     #[must_use]
     pub fn patience(&self) -> Patience {
         match self.count() {

@@ -1,4 +1,5 @@
-//! System calls around processes. Everything `unsafe` of this crate is here and in the minder.
+//! Wraps the system calls around processes in safe functions. All `unsafe` code of this crate is
+//! here and in the minder.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -11,12 +12,12 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, ExitStatus};
 
-/// The settings that a child makes between fork and exec.
+/// Settings that a child applies to itself between fork and exec.
 #[derive(Debug, Default)]
 pub(crate) struct ChildSetup {
     /// `cgroup.procs` files that the child writes itself into.
     pub(crate) procs_files: Vec<CString>,
-    /// CPUs it may use; empty: all.
+    /// CPUs that it may use; empty: all.
     pub(crate) cpus: Vec<u32>,
     /// Soft and hard limit of open files; `None`: as inherited.
     pub(crate) open_files: Option<u64>,
@@ -26,12 +27,12 @@ impl ChildSetup {
     /// Applies the settings to the calling process. Allowed between fork and exec.
     pub(crate) fn apply(&self) -> io::Result<()> {
         for file in &self.procs_files {
-            // SAFETY: the path ends with a NUL, and what is written lives as long as the program.
+            // SAFETY: the path ends with a NUL, and the written text is static.
             unsafe {
                 let fd = check(libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC))?;
-                let wrote = libc::write(fd, c"0".as_ptr().cast(), 1);
+                let written = libc::write(fd, c"0".as_ptr().cast(), 1);
                 libc::close(fd);
-                check(if wrote == 1 { 0 } else { -1 })?;
+                check(if written == 1 { 0 } else { -1 })?;
             }
         }
         set_affinity(&self.cpus)?;
@@ -48,11 +49,11 @@ impl ChildSetup {
     }
 }
 
-/// Has the kernel send the calling process a signal when the thread that made it ends. Allowed
+/// Makes the kernel send the calling process a signal when the thread that started it ends. Allowed
 /// between fork and exec.
 ///
 /// # Errors
-/// `parent`, its process, has ended already: the signal would never come.
+/// The parent process, `parent`, has already ended, so that the kernel would not send the signal.
 pub(crate) fn die_with(parent: u32, signal: i32) -> io::Result<()> {
     // SAFETY: no memory is involved.
     unsafe {
@@ -65,7 +66,7 @@ pub(crate) fn die_with(parent: u32, signal: i32) -> io::Result<()> {
     }
 }
 
-/// The monotonic clock, in nanoseconds. Allowed between fork and exec.
+/// Reads the monotonic clock, nanoseconds. Allowed between fork and exec.
 pub(crate) fn monotonic_ns() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `t` is a valid place.
@@ -82,13 +83,13 @@ pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     }
 }
 
-/// Restricts the calling thread to some CPUs; to none means no restriction.
+/// Restricts the calling thread to some CPUs. Empty: no restriction.
 pub fn set_affinity(cpus: &[u32]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
     }
-    // SAFETY: a zeroed set is a valid empty one; CPU_SET checks nothing, so the numbers are checked
-    // here.
+    // SAFETY: a zeroed set is a valid empty one. CPU_SET does not check the numbers, so they are
+    // checked here.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         for &cpu in cpus.iter().filter(|&&cpu| (cpu as usize) < 8 * size_of::<libc::cpu_set_t>()) {
@@ -103,10 +104,10 @@ pub fn set_affinity(cpus: &[u32]) -> io::Result<()> {
 /// second for other threads, usually 5 %.
 ///
 /// # Errors
-/// This user may not; or the kernel reserves no time for other threads, which then could not even
-/// end this one.
+/// This user may not do that, or the kernel reserves no time for other threads. They could then not
+/// even end this one.
 pub fn set_realtime() -> io::Result<()> {
-    // −1: no bound (sched(7)).
+    // −1: real-time threads may use all of the time (sched(7)).
     let bound = std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us");
     if bound.is_ok_and(|text| text.trim() == "-1") {
         return Err(io::Error::other("kernel.sched_rt_runtime_us is -1"));
@@ -119,8 +120,7 @@ pub fn set_realtime() -> io::Result<()> {
     .map(drop)
 }
 
-/// Gives the calling thread a network of its own, in which there is nothing but a loopback device
-/// that is down.
+/// Moves the calling thread to a new network, which has only a disabled loopback device.
 pub(crate) fn unshare_network() -> io::Result<()> {
     // SAFETY: no memory is involved; only this thread's network changes.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
@@ -147,7 +147,7 @@ pub fn allowed_cpus() -> Vec<u32> {
     }
 }
 
-/// Raises the soft limit of open files to the hard one. Returns the limit.
+/// Raises the soft limit of open files to the hard limit. Returns the limit.
 pub fn raise_open_files() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for an rlimit.
@@ -159,23 +159,27 @@ pub fn raise_open_files() -> u64 {
     limit.rlim_cur
 }
 
-/// Checks without opening it whether this user may write a file. `Err`: no, or it does not exist.
+/// Checks whether this user may write a file, without opening it.
+///
+/// # Errors
+/// The user may not write it, or it does not exist.
 pub fn may_write(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the path ends with a NUL.
     check(unsafe { libc::access(path.as_ptr(), libc::W_OK) }).map(drop)
 }
 
-/// A pipe's writing end, if somebody has opened the pipe to read it. Writing to it does not wait.
-pub fn pipe_to_a_reader(path: &Path) -> io::Result<Option<File>> {
+/// Opens the writing end of a named pipe, without waiting for a reader. `None`: there is no reader.
+/// Writes to it do not block.
+pub fn open_pipe_with_reader(path: &Path) -> io::Result<Option<File>> {
     match File::options().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
         opened => opened.map(Some),
     }
 }
 
-/// If the child has ended: its status, and the CPU time of it and of all its waited-for
-/// descendants.
+/// Returns the status of a child, and the CPU time of the child and of all its waited-for
+/// descendants. `None`: it has not ended.
 pub(crate) fn try_wait_with_cpu(child: &Child) -> io::Result<Option<(ExitStatus, u64)>> {
     let mut status = 0;
     // SAFETY: all-zero bytes are a valid rusage; both places are valid.
@@ -189,18 +193,18 @@ pub(crate) fn try_wait_with_cpu(child: &Child) -> io::Result<Option<(ExitStatus,
     Ok((pid != 0).then(|| (ExitStatus::from_raw(status), ns(usage.ru_utime) + ns(usage.ru_stime))))
 }
 
-/// The hard limit of open files.
-pub fn open_files_hard() -> u64 {
+/// Hard limit of open files.
+pub fn open_files_hard_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for an rlimit.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     limit.rlim_max
 }
 
-/// Sends a signal. A process that does not exist is no error.
+/// Sends a signal. Does nothing if the process does not exist.
 pub(crate) fn kill(pid: u32, signal: i32) {
-    // To the kernel that would be our own group of processes. Control groups show 0 for processes
-    // of other name spaces.
+    // Control groups list processes of other PID namespaces as 0. To kill(2), 0 is the caller's own
+    // process group.
     if pid == 0 {
         return;
     }
@@ -208,26 +212,26 @@ pub(crate) fn kill(pid: u32, signal: i32) {
     unsafe { libc::kill(pid as libc::pid_t, signal) };
 }
 
-/// Has the kernel give this process every descendant whose own parent has ended.
+/// Makes the kernel reparent orphaned descendants to this process.
 pub(crate) fn become_subreaper() {
-    // SAFETY: no memory is involved. Kernels before 3.4 have no such thing, and orphans go
-    // elsewhere.
+    // SAFETY: no memory is involved. Kernels before 3.4 do not support it, and reparent orphans to
+    // the first process.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
-/// Collects a child, if it has ended.
-pub(crate) fn collect(pid: u32) {
-    // SAFETY: no place is given.
+/// Reaps a child, if it has ended.
+pub(crate) fn reap(pid: u32) {
+    // SAFETY: a null pointer for the status is valid.
     unsafe { libc::waitpid(pid as libc::pid_t, std::ptr::null_mut(), libc::WNOHANG) };
 }
 
-/// Has reads of a pipe fail with `WouldBlock` where they would wait.
-pub(crate) fn do_not_wait(file: &File) -> io::Result<()> {
+/// Makes reads of a pipe fail with `WouldBlock` instead of waiting.
+pub(crate) fn set_nonblocking(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open, and no memory is involved.
     check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) }).map(drop)
 }
 
-/// The effective user.
+/// Effective user ID.
 pub(crate) fn user() -> u32 {
     // SAFETY: no memory is involved.
     unsafe { libc::geteuid() }
@@ -236,7 +240,7 @@ pub(crate) fn user() -> u32 {
 /// Whether SIGHUP was ignored when this process began, as under `nohup`.
 #[must_use]
 pub fn ignores_hangup() -> bool {
-    // SAFETY: all-zero bytes are a valid sigaction, and a valid place for one; nothing is set.
+    // SAFETY: all-zero bytes are a valid sigaction, into which the current one is written.
     unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();
         libc::sigaction(libc::SIGHUP, std::ptr::null(), &raw mut now) == 0
@@ -246,11 +250,11 @@ pub fn ignores_hangup() -> bool {
 
 /// Ignores the end of the terminal (SIGHUP).
 pub fn ignore_hangup() {
-    // SAFETY: no handler of ours runs for it.
+    // SAFETY: SIG_IGN is a valid disposition.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
 }
 
-/// Begins a new session and ignores the terminal's signals: for the guard.
+/// Begins a new session and ignores the terminal's signals, so that the guard outlives dyno.
 pub(crate) fn detach_from_terminal() {
     // SAFETY: no memory is involved.
     unsafe {
@@ -261,6 +265,7 @@ pub(crate) fn detach_from_terminal() {
     }
 }
 
+/// Converts the result of a system call: negative results are errors in `errno`.
 pub(crate) fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

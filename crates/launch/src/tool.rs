@@ -1,5 +1,5 @@
-//! Commands that end by themselves: builds, and queries of tools. All processes that they start end
-//! with them.
+//! Runs commands that end by themselves: builds, queries of tools, and a server's own commands. All
+//! processes that they start are ended with them.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use dyno_observer::monotonic_ns;
 
 use crate::environment::Environment;
 use crate::limits::ANSWER_BYTES;
-use crate::log::{Follower, Log};
+use crate::log::{Log, LogFollower};
 use crate::minder::{self, Descendants, MindedCommand};
 use crate::network::Network;
 use crate::process::{self, COOKIE};
@@ -29,80 +29,83 @@ pub struct ToolCommand<'a> {
     pub deadline: Duration,
 }
 
-/// End of a command.
+/// How a command ended.
 #[derive(Clone, Copy, Debug)]
 pub enum ToolEnd {
-    /// The command ended by itself. CPU time is of all its descendants that were waited for.
+    /// The command ended by itself. The CPU time includes all its waited-for descendants.
     Ended { status: ExitStatus, wall_ns: u64, cpu_ns: u64 },
-    /// The user wanted the command to end.
+    /// The user interrupted dyno.
     Interrupted,
     /// The command was ended at its deadline.
-    Late,
+    TimedOut,
     /// The command was ended because it printed more than [`ANSWER_BYTES`].
-    Talkative,
+    TooMuchOutput,
 }
 
-/// The answer of a tool.
+/// Answer of a queried tool.
 #[derive(Clone, Debug)]
 pub enum ToolAnswer {
     Ended {
         status: ExitStatus,
         output: String,
     },
-    /// No valid answer: the reason, as the end of a sentence about the command.
+    /// No valid answer, with the reason as the end of a sentence about the command.
     None(String),
 }
 
-/// Whether a running command may go on.
+/// Whether a running command may continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    GoOn,
+enum OutputCheck {
+    Continue,
     TooMuch,
 }
 
 impl ToolCommand<'_> {
-    /// Runs it with its output in a log, and passes on each line while it runs.
+    /// Runs the command with its output in a log, and passes each line to `on_line` while it runs.
     pub fn run(
         self,
         log: &Log,
         supervision: &Supervision<'_>,
         on_line: &mut dyn FnMut(&str),
     ) -> io::Result<ToolEnd> {
-        let mut follower = Follower::new(log);
-        let ending = self.supervise(log.stdio()?, log.stdio()?, supervision, || {
-            follower.lines(on_line);
+        let mut follower = LogFollower::new(log);
+        let end = self.supervise(log.stdio()?, log.stdio()?, supervision, || {
+            follower.read_lines(on_line);
             log.trim();
-            Verdict::GoOn
+            OutputCheck::Continue
         });
-        follower.rest(on_line);
-        ending
+        follower.finish(on_line);
+        end
     }
 
-    /// Runs it and returns its standard output.
+    /// Runs the command and returns its standard output.
     pub fn ask(self, supervision: &Supervision<'_>) -> ToolAnswer {
         self.try_ask(supervision)
             .unwrap_or_else(|error| ToolAnswer::None(format!("could not be run ({error})")))
     }
 
     fn try_ask(self, supervision: &Supervision<'_>) -> io::Result<ToolAnswer> {
-        // A file without a name, not a pipe: a descendant that keeps a pipe open would have us wait
-        // for it.
+        // A file and not a pipe, because dyno would have to wait for a descendant that keeps a pipe
+        // open.
         let output = tempfile::tempfile()?;
         let length = |file: &File| file.metadata().map_or(0, |m| m.len());
-        let look = || if length(&output) > ANSWER_BYTES { Verdict::TooMuch } else { Verdict::GoOn };
-        let ending =
-            self.supervise(output.try_clone()?.into(), Stdio::null(), supervision, look)?;
-        Ok(match ending {
+        let check_output = || match length(&output) {
+            ..=ANSWER_BYTES => OutputCheck::Continue,
+            _ => OutputCheck::TooMuch,
+        };
+        let stdout = output.try_clone()?.into();
+        let end = self.supervise(stdout, Stdio::null(), supervision, check_output)?;
+        Ok(match end {
             ToolEnd::Ended { status, .. } => {
                 let mut bytes = vec![0; length(&output).min(ANSWER_BYTES) as usize];
                 output.read_exact_at(&mut bytes, 0)?;
                 ToolAnswer::Ended { status, output: String::from_utf8_lossy(&bytes).into_owned() }
             }
-            ToolEnd::Late => {
+            ToolEnd::TimedOut => {
                 ToolAnswer::None(format!("had not ended after {}", duration_text(self.deadline)))
             }
             ToolEnd::Interrupted => ToolAnswer::None("was ended by the user".into()),
-            ToolEnd::Talkative => {
+            ToolEnd::TooMuchOutput => {
                 ToolAnswer::None(format!("printed more than {ANSWER_BYTES} bytes"))
             }
         })
@@ -113,45 +116,43 @@ impl ToolCommand<'_> {
         stdout: Stdio,
         stderr: Stdio,
         supervision: &Supervision<'_>,
-        mut look: impl FnMut() -> Verdict,
+        mut check_output: impl FnMut() -> OutputCheck,
     ) -> io::Result<ToolEnd> {
         let cookie = new_cookie();
         let mut shell = Command::new("sh");
         self.environment.apply(&mut shell);
         shell.args(["-c", self.command]).current_dir(self.folder).env(COOKIE, &cookie);
         shell.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
-        // Before there is anything to end: all descendants will carry it, in whatever session they
-        // are.
+        // Registered before the start. All descendants inherit the cookie, in any session.
         supervision.guard.watch_cookie(&cookie);
-        let ending = minder::spawn(&mut shell, ChildSetup::default(), Descendants::End).and_then(
+        let end = minder::spawn(&mut shell, ChildSetup::default(), Descendants::End).and_then(
             |mut minded| {
                 supervision.guard.watch_session(minded.first);
-                let ending = self.wait(&mut minded, supervision, &mut look);
+                let end = self.wait(&mut minded, supervision, &mut check_output);
                 minded.end();
-                // Processes that a minder did not end, because it was killed itself.
+                // If the minder was killed, it did not end all processes.
                 process::end_session(minded.first);
                 supervision.guard.forget_session(minded.first);
-                ending
+                end
             },
         );
         process::end_cookie(&cookie);
         supervision.guard.forget_cookie(&cookie);
-        ending
+        end
     }
 
     fn wait(
         self,
         minded: &mut MindedCommand,
         supervision: &Supervision<'_>,
-        look: &mut impl FnMut() -> Verdict,
+        check_output: &mut impl FnMut() -> OutputCheck,
     ) -> io::Result<ToolEnd> {
         let mut pause = Duration::from_millis(1);
         loop {
-            // No result is a time here: it only ends what takes too long. Read before the look at
-            // the command, which may have ended long before we come to that.
+            // The clock only bounds the run here. It is read before the command is checked, so that
+            // a command that has ended in time does not count as late.
             let is_late = u128::from(monotonic_ns() - minded.began_ns) > self.deadline.as_nanos();
             if let Some((status, cpu_ns)) = minded.try_wait()? {
-                // The command has ended: its time is from its exec.
                 return Ok(ToolEnd::Ended {
                     status,
                     wall_ns: monotonic_ns() - minded.began_ns,
@@ -162,10 +163,10 @@ impl ToolCommand<'_> {
                 return Ok(ToolEnd::Interrupted);
             }
             if is_late {
-                return Ok(ToolEnd::Late);
+                return Ok(ToolEnd::TimedOut);
             }
-            if look() == Verdict::TooMuch {
-                return Ok(ToolEnd::Talkative);
+            if check_output() == OutputCheck::TooMuch {
+                return Ok(ToolEnd::TooMuchOutput);
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
@@ -173,7 +174,7 @@ impl ToolCommand<'_> {
     }
 }
 
-/// Name of a command that is unique on this machine, now and later.
+/// Creates a name for a command that no other process on this machine has or will have.
 fn new_cookie() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -190,9 +191,9 @@ pub fn duration_text(time: Duration) -> String {
     }
 }
 
-/// A command of a server, ready to be run: it loads the server's data, or restores them.
+/// A command from a server's definition, for example to load or restore its data.
 #[derive(Debug)]
-pub struct OwnCommand {
+pub struct ServerCommand {
     pub command: String,
     pub folder: PathBuf,
     pub environment: Environment,
@@ -201,28 +202,30 @@ pub struct OwnCommand {
     pub network: Network,
 }
 
-impl OwnCommand {
-    /// Runs it; returns how long it took, in nanoseconds. `Err`: how it failed, as the end of a
-    /// sentence, with the last lines that it printed.
+impl ServerCommand {
+    /// Runs the command. Returns how long it took, in nanoseconds.
+    ///
+    /// # Errors
+    /// The command failed; as the end of a sentence, with the last lines of its output.
     pub fn run(&self, supervision: &Supervision<'_>) -> Result<u64, String> {
-        let OwnCommand { command, folder, environment, deadline, network } = self;
+        let ServerCommand { command, folder, environment, deadline, network } = self;
         let log = Log::anonymous().map_err(|error| format!("could not be run ({error})"))?;
         let tool = ToolCommand { command, folder, environment, deadline: *deadline };
-        let ending = network
+        let end = network
             .as_server(|| tool.run(&log, supervision, &mut |_| {}))
             .flatten()
             .map_err(|error| format!("could not be run ({error})"))?;
-        let how = match ending {
+        let problem = match end {
             ToolEnd::Ended { status, wall_ns, .. } if status.success() => return Ok(wall_ns),
             ToolEnd::Ended { status, .. } => format!("ended with {status}"),
             ToolEnd::Interrupted => "was ended by the user".into(),
-            ToolEnd::Late | ToolEnd::Talkative => {
+            ToolEnd::TimedOut | ToolEnd::TooMuchOutput => {
                 format!("had not ended after {}", duration_text(*deadline))
             }
         };
         Err(match log.tail(20) {
-            tail if tail.is_empty() => how,
-            tail => format!("{how}:\n{tail}"),
+            tail if tail.is_empty() => problem,
+            tail => format!("{problem}:\n{tail}"),
         })
     }
 }
@@ -247,29 +250,30 @@ mod tests {
         tool.ask(&Supervision { guard: &guard, interrupts })
     }
 
-    fn runs(words: &str) -> bool {
-        let wanted = words.replace(' ', "\0");
-        let line = |pid| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let runs = |pid| String::from_utf8_lossy(&line(pid)).starts_with(&wanted);
-        dyno_observer::proc::all_pids().into_iter().any(runs)
+    /// Whether a process with this command line exists.
+    fn is_running(command: &str) -> bool {
+        let arguments = command.replace(' ', "\0");
+        let cmdline = |pid| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let matches = |pid| String::from_utf8_lossy(&cmdline(pid)).starts_with(&arguments);
+        dyno_observer::proc::all_pids().into_iter().any(matches)
     }
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn what_a_tool_leaves_behind_is_ended() {
-        // A daemon in a session of its own that keeps standard output open.
+    fn daemons_of_a_tool_are_ended_with_it() {
+        // A daemon in its own session that keeps standard output open.
         let answer = ask("setsid sleep 98765 & echo hello; exit 3", PATIENCE, &Interrupts::new());
         let ToolAnswer::Ended { status, output } = answer else { panic!("{answer:?}") };
         assert_eq!((status.code(), output.as_str()), (Some(3), "hello\n"));
-        assert!(!runs("sleep 98765"));
-        // One that has forgotten everything by which it could be known.
+        assert!(!is_running("sleep 98765"));
+        // A daemon without a parent, in its own session and with an empty environment.
         let daemon = "(setsid env -i sh -c 'sleep 98764 & sleep 98764' &); until pgrep -f 'sleep \
                       9876[4]'; do :; done";
         for (ending, patience) in [("", PATIENCE), ("; sleep 98763", Duration::from_secs(2))] {
             let answer = ask(&format!("{daemon} >&2{ending}"), patience, &Interrupts::new());
             assert_eq!(matches!(answer, ToolAnswer::Ended { .. }), ending.is_empty(), "{answer:?}");
-            assert!(!runs("sleep 98764") && !runs("sleep 98763"));
+            assert!(!is_running("sleep 98764") && !is_running("sleep 98763"));
         }
     }
 
@@ -281,17 +285,17 @@ mod tests {
     }
 
     #[test]
-    fn tool_ends_at_its_deadline_with_the_user_or_when_it_says_too_much() {
+    fn tool_is_ended_at_deadline_interrupt_or_output_limit() {
         let why =
             |answer| if let ToolAnswer::None(why) = answer { why } else { panic!("{answer:?}") };
         let late = ask("setsid sleep 98766; true", Duration::from_millis(100), &Interrupts::new());
         assert_eq!(why(late), "had not ended after 100 ms");
-        assert!(!runs("sleep 98766"));
-        // A minder that was stopped is not waited for.
+        assert!(!is_running("sleep 98766"));
+        // A stopped minder does not prevent that.
         let late =
             ask("kill -STOP $PPID; sleep 98766", Duration::from_millis(100), &Interrupts::new());
         assert_eq!(why(late), "had not ended after 100 ms");
-        assert!(!runs("sleep 98766"));
+        assert!(!is_running("sleep 98766"));
         let interrupts = Interrupts::new();
         interrupts.raise();
         assert_eq!(why(ask("sleep 98767", PATIENCE, &interrupts)), "was ended by the user");

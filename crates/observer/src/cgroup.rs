@@ -1,4 +1,5 @@
-//! Control groups: their mounts, and the counters in their files. Version 1 and version 2.
+//! Finds the mounts of control groups, and reads the counters in their files. It hides the
+//! differences between version 1 and version 2.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,18 +11,19 @@ use dyno_archive::sample::CgroupUse;
 use crate::files::Files;
 use crate::{read, read_number};
 
-/// Places in which this process may find and create control groups.
+/// Folders of this process's own control groups, below which it may create others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// For each v1 controller, the folder of the group this process is in.
+    /// Folder of this process's group, by v1 controller.
     pub v1: BTreeMap<String, PathBuf>,
-    /// The folder of this process's v2 group, and the controllers that it may enable below.
     pub v2: Option<V2>,
 }
 
+/// This process's v2 group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct V2 {
     pub folder: PathBuf,
+    /// Controllers that the group may enable for groups below it.
     pub controllers: Vec<String>,
 }
 
@@ -33,25 +35,27 @@ impl Layout {
         let member = read("/proc/self/cgroup").unwrap_or_default();
         let mut layout = Layout::parse(&mounts, &member);
         if let Some(v2) = &mut layout.v2 {
-            let offered = read(v2.folder.join("cgroup.controllers")).unwrap_or_default();
-            v2.controllers = offered.split_ascii_whitespace().map(String::from).collect();
+            let available = read(v2.folder.join("cgroup.controllers")).unwrap_or_default();
+            v2.controllers = available.split_ascii_whitespace().map(String::from).collect();
         }
         layout
     }
 
-    /// From the texts of `/proc/self/mountinfo` and `/proc/self/cgroup`.
+    /// Parses the texts of `/proc/self/mountinfo` and `/proc/self/cgroup`. The controllers of v2
+    /// are not in them.
     #[must_use]
     pub fn parse(mountinfo: &str, membership: &str) -> Layout {
         let mut layout = Layout::default();
         for mount in mountinfo.lines().filter_map(Mount::parse) {
             if mount.kind == "cgroup2" {
                 let member = membership.lines().find_map(|l| l.strip_prefix("0::")).unwrap_or("/");
-                layout.v2 = Some(V2 { folder: mount.folder_of(member), controllers: Vec::new() });
+                layout.v2 =
+                    Some(V2 { folder: mount.group_folder(member), controllers: Vec::new() });
                 continue;
             }
             for controller in mount.options.split(',') {
                 if let Some(member) = v1_member(membership, controller) {
-                    layout.v1.insert(controller.to_string(), mount.folder_of(member));
+                    layout.v1.insert(controller.to_string(), mount.group_folder(member));
                 }
             }
         }
@@ -72,46 +76,47 @@ impl Layout {
     }
 }
 
-/// The folder of a group whose CPU quota applies to this process.
+/// A CPU quota that applies to this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
+    /// Folder of the group that has the quota.
     folder: PathBuf,
 }
 
 impl Layout {
-    /// The tightest CPU quota of the group this process is in and of those above it, as far as they
-    /// are shown here.
+    /// Returns the lowest CPU quota of this process's group and the groups above it. Groups that
+    /// are not visible here, such as those outside of a container, are missing.
     #[must_use]
     pub fn own_quota(&self) -> Option<Quota> {
         let own = self.v1.get("cpu").into_iter().chain(self.v2.as_ref().map(|v2| &v2.folder));
         let groups =
             own.flat_map(|folder| folder.ancestors()).map(|folder| Quota { folder: folder.into() });
-        let with_quota = groups.filter_map(|quota| Some((quota.cpus()?, quota)));
-        with_quota.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, quota)| quota)
+        let quotas = groups.filter_map(|quota| Some((quota.cpus()?, quota)));
+        quotas.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, quota)| quota)
     }
 }
 
 impl Quota {
-    /// The quota in CPUs: CPU time per elapsed time. `None`: the group has none.
+    /// Quota in CPUs: CPU time per elapsed time. `None`: the group has no quota.
     #[must_use]
     pub fn cpus(&self) -> Option<f64> {
-        let quota = match read(self.folder.join("cpu.max")) {
-            // `max 100000` is no quota.
+        let (quota_us, period_us) = match read(self.folder.join("cpu.max")) {
+            // Unlimited: `max 100000`.
             Some(text) => {
                 let mut numbers =
                     text.split_ascii_whitespace().map_while(|n| n.parse::<u64>().ok());
                 (numbers.next()?, numbers.next()?)
             }
-            // −1 is no quota.
+            // Unlimited: −1.
             None => (
                 read_number(self.folder.join("cpu.cfs_quota_us"))?,
                 read_number(self.folder.join("cpu.cfs_period_us"))?,
             ),
         };
-        (quota.1 > 0).then(|| quota.0 as f64 / quota.1 as f64)
+        (period_us > 0).then(|| quota_us as f64 / period_us as f64)
     }
 
-    /// The quota with its counters since the group was made.
+    /// Reads the quota and its counters since the group was created.
     #[must_use]
     pub fn read(&self) -> Option<QuotaUse> {
         let stat = Keyed::read(self.folder.join("cpu.stat"));
@@ -131,7 +136,7 @@ struct Mount<'a> {
 }
 
 impl<'a> Mount<'a> {
-    /// One line of mountinfo (proc(5)):
+    /// Parses a line of mountinfo (proc(5)):
     /// `id parent dev root point options… - kind source super-options`.
     fn parse(line: &'a str) -> Option<Mount<'a>> {
         let (left, right) = line.split_once(" - ")?;
@@ -142,9 +147,9 @@ impl<'a> Mount<'a> {
         kind.starts_with("cgroup").then_some(Mount { root, point, kind, options })
     }
 
-    /// The folder of a group, given that the mount may show only a part of the hierarchy (as in a
-    /// container).
-    fn folder_of(&self, member: &str) -> PathBuf {
+    /// Folder of a group. `member`: its path in the hierarchy, of which the mount may show only a
+    /// part, as in a container.
+    fn group_folder(&self, member: &str) -> PathBuf {
         let below = member.strip_prefix(self.root.trim_end_matches('/')).unwrap_or(member);
         let below = below.trim_start_matches('/');
         let folder = Path::new(self.point).join(below);
@@ -152,7 +157,8 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// A line of `/proc/self/cgroup` in version 1 is `id:controller,controller:path`.
+/// Path of this process's group in the hierarchy of a v1 controller. A line of `/proc/self/cgroup`
+/// is `id:controller,controller:path`.
 fn v1_member<'a>(membership: &'a str, controller: &str) -> Option<&'a str> {
     membership.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -161,31 +167,31 @@ fn v1_member<'a>(membership: &'a str, controller: &str) -> Option<&'a str> {
     })
 }
 
-/// The folders of one subject's control group.
+/// Folders of a subject's control group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// For each v1 controller, the group's folder.
+    /// Folder of the group, by v1 controller.
     pub v1: BTreeMap<String, PathBuf>,
     pub v2: Option<PathBuf>,
 }
 
-/// These folders and all below them: each before the one that it lies in.
-fn tree_of(mut all: Vec<PathBuf>) -> Vec<PathBuf> {
-    let mut looked_into = 0;
-    while let Some(folder) = all.get(looked_into) {
-        let below = folders_in(folder);
-        all.extend(below);
-        looked_into += 1;
+/// Lists these folders and all folders below them, children before their parents.
+fn list_tree(mut folders: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut next = 0;
+    while let Some(folder) = folders.get(next) {
+        let children = subfolders(folder);
+        folders.extend(children);
+        next += 1;
     }
-    all.reverse();
-    all
+    folders.reverse();
+    folders
 }
 
-/// The processes in these groups.
+/// Processes in these groups.
 fn pids_in(folders: &[PathBuf]) -> Vec<u32> {
     let mut pids: Vec<u32> = folders
         .iter()
-        // Opened anew each time: a file that stays open keeps returning its first list
+        // Reopened each time: a file that stays open keeps returning its first list
         // (kernel/cgroup/cgroup-v1.c, cgroup_pidlist_start).
         .filter_map(|folder| read(folder.join("cgroup.procs")))
         .flat_map(|text| text.lines().filter_map(|l| l.parse().ok()).collect::<Vec<_>>())
@@ -196,90 +202,93 @@ fn pids_in(folders: &[PathBuf]) -> Vec<u32> {
 }
 
 impl Group {
-    /// The group of a folder: of version 2, or of version 1 with the folders that other controllers
-    /// have for the same path.
+    /// Returns the group of a folder. In version 1 it includes the folders of other controllers for
+    /// the same group.
     ///
     /// # Errors
     /// The folder belongs to no group; as a sentence.
     pub fn from_folder(folder: &Path, mountinfo: &str) -> Result<Group, String> {
-        let wrong = || format!("{}: must be the folder of a control group", folder.display());
+        let not_a_group = || format!("{}: must be the folder of a control group", folder.display());
         let folder =
             folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
         if !folder.join("cgroup.procs").exists() {
-            return Err(wrong());
+            return Err(not_a_group());
         }
         let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
-        let of = mounts.iter().filter(|mount| folder.starts_with(mount.point));
-        // The innermost: version 2 may be mounted within a folder of version 1.
-        let own = of.max_by_key(|mount| mount.point.len()).ok_or_else(wrong)?;
-        let path = folder.strip_prefix(own.point).map_err(|_| wrong())?;
+        let containing = mounts.iter().filter(|mount| folder.starts_with(mount.point));
+        // The innermost mount: version 2 may be mounted within a folder of version 1.
+        let own = containing.max_by_key(|mount| mount.point.len()).ok_or_else(not_a_group)?;
+        let path = folder.strip_prefix(own.point).map_err(|_| not_a_group())?;
         if own.kind == "cgroup2" {
             return Ok(Group { v2: Some(folder), ..Group::default() });
         }
         let controllers = mounts.iter().filter(|mount| mount.kind == "cgroup");
         let folders = controllers.flat_map(|mount| {
-            let place = Path::new(mount.point).join(path);
-            let is_there = place.join("cgroup.procs").exists() && are_alike(&folder, &place);
+            let candidate = Path::new(mount.point).join(path);
+            let is_same_group =
+                candidate.join("cgroup.procs").exists() && are_same_group(&folder, &candidate);
             mount
                 .options
                 .split(',')
-                .filter(move |_| is_there)
-                .map(move |name| (name.to_string(), place.clone()))
+                .filter(move |_| is_same_group)
+                .map(move |name| (name.to_string(), candidate.clone()))
         });
         let v1: BTreeMap<String, PathBuf> = folders.filter(|(name, _)| name != "rw").collect();
         Ok(Group { v1, v2: None })
     }
 
-    /// Whether there is any folder at all.
+    /// Whether the group has no folder.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.v1.is_empty() && self.v2.is_none()
     }
 
-    /// All folders, for moving processes in and for removing the group.
+    /// Folders of the group, each once.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         // Several v1 controllers may be mounted together and share one folder.
-        let mut seen: Vec<&Path> = Vec::new();
+        let mut distinct: Vec<&Path> = Vec::new();
         for folder in self.v1.values().chain(&self.v2) {
-            if !seen.contains(&folder.as_path()) {
-                seen.push(folder);
+            if !distinct.contains(&folder.as_path()) {
+                distinct.push(folder);
             }
         }
-        seen.into_iter()
+        distinct.into_iter()
     }
 
-    /// All folders, and those of the groups below, which a subject may have made: each before the
-    /// one that it lies in, as they can be removed.
+    /// Folders of the group and of the groups below it, which the subject may have created.
+    /// Children come before their parents, the order in which they can be removed.
     #[must_use]
     pub fn tree(&self) -> Vec<PathBuf> {
-        tree_of(self.folders().map(PathBuf::from).collect())
+        list_tree(self.folders().map(PathBuf::from).collect())
     }
 
-    /// The processes in the group and in those below it.
+    /// Processes in the group and in the groups below it.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         pids_in(&self.tree())
     }
 
-    /// Processes that are not in the group, or not in that of each controller: the group's counters
+    /// Processes that are missing from the group of at least one controller. The group's counters
     /// and limits do not include them.
     #[must_use]
     pub fn strays(&self, pids: &[u32]) -> Vec<u32> {
-        let held: Vec<Vec<u32>> =
-            self.folders().map(|folder| pids_in(&tree_of(vec![folder.into()]))).collect();
-        pids.iter().copied().filter(|pid| !held.iter().all(|held| held.contains(pid))).collect()
+        let members: Vec<Vec<u32>> =
+            self.folders().map(|folder| pids_in(&list_tree(vec![folder.into()]))).collect();
+        let is_everywhere = |pid: &u32| members.iter().all(|members| members.contains(pid));
+        pids.iter().copied().filter(|pid| !is_everywhere(pid)).collect()
     }
 
-    /// Begins a new peak of memory use, where the kernel lets one.
+    /// Resets the peak of memory use. Returns whether the kernel allows it.
     pub fn reset_peak(&self) -> bool {
         match self.v1.get("memory") {
             Some(folder) => std::fs::write(folder.join("memory.max_usage_in_bytes"), "0").is_ok(),
-            // In version 2 a peak is per open file (Linux 6.12); a sampled one is taken instead.
+            // In version 2 a reset applies only to one open file (Linux 6.12). The peak of the
+            // samples is used instead.
             None => false,
         }
     }
 
-    /// CPU time of all its processes so far, nanoseconds. `None`: it has no such counter.
+    /// CPU time of all processes so far, nanoseconds. `None`: there is no such counter.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         let v1 = || read_number(self.v1.get("cpuacct")?.join("cpuacct.usage"));
@@ -304,17 +313,17 @@ impl Group {
     }
 }
 
-/// Whether two folders belong to one group. Hierarchies of version 1 are independent: a path in one
-/// may hold other processes than the same path in another. Processes come and go, so a single
-/// process in both is enough.
-fn are_alike(one: &Path, other: &Path) -> bool {
+/// Whether two v1 folders belong to the same group. Hierarchies of version 1 are independent, so
+/// equal paths may hold different processes. A single common process is enough, because processes
+/// start and end while the lists are read.
+fn are_same_group(a: &Path, b: &Path) -> bool {
     let pids = |folder: &Path| Group { v2: Some(folder.into()), ..Group::default() }.pids();
-    let (own, others) = (pids(one), pids(other));
-    own.iter().any(|pid| others.contains(pid)) || own == others
+    let (pids_a, pids_b) = (pids(a), pids(b));
+    pids_a.iter().any(|pid| pids_b.contains(pid)) || pids_a == pids_b
 }
 
-/// The folders in a folder, without links.
-fn folders_in(folder: &Path) -> Vec<PathBuf> {
+/// Folders in a folder, without links.
+fn subfolders(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     entries.filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir())).map(|e| e.path()).collect()
 }
@@ -335,7 +344,7 @@ fn read_v1(folders: &BTreeMap<String, PathBuf>, files: &Files, counters: &mut Cg
         counters.memory_bytes = files.number(folder.join("memory.usage_in_bytes"));
         counters.memory_peak_bytes = files.number(folder.join("memory.max_usage_in_bytes"));
         let stat = Keyed::read_in(files, folder.join("memory.stat"));
-        // Total: with the groups below, which a server may have made.
+        // `total_` includes the groups below, which a server may have created.
         counters.memory_anon_bytes = stat.get("total_rss");
         counters.memory_file_bytes = stat.get("total_cache");
         counters.memory_shmem_bytes = stat.get("total_shmem");
@@ -365,14 +374,14 @@ fn read_v2(folder: &Path, files: &Files, counters: &mut CgroupUse) {
     counters.memory_anon_bytes = stat.get("anon");
     counters.memory_file_bytes = stat.get("file");
     counters.memory_shmem_bytes = stat.get("shmem");
-    // All of the kernel's own since Linux 5.18; buffers of sockets are counted apart.
+    // `kernel` includes all kernel memory since Linux 5.18, except for socket buffers.
     counters.memory_kernel_bytes =
         stat.get("kernel").map(|bytes| bytes + stat.get("sock").unwrap_or(0));
     counters.oom_kills = Keyed::read_in(files, folder.join("memory.events")).get("oom_kill");
     counters.pids = files.number(folder.join("pids.current"));
 }
 
-/// A file of lines `key number`.
+/// Text of a file whose lines are `key number`.
 struct Keyed(String);
 
 impl Keyed {
@@ -403,7 +412,7 @@ mod tests {
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw";
 
     #[test]
-    fn hybrid_layout_is_found_by_its_controllers() {
+    fn hybrid_layout_has_v1_folders_and_version_v1() {
         let layout = Layout::parse(
             V1_MOUNTS,
             "9:name=systemd:/\n4:memory:/docker/abc\n2:cpu,cpuacct:/\n0::/x",
@@ -416,8 +425,7 @@ mod tests {
         assert_eq!(layout.version(), CgroupVersion::V1);
     }
 
-    /// A folder with a hierarchy of version 1 for each of two controllers, and one of version 2; in
-    /// each a group `web/app`.
+    /// A folder with two hierarchies of version 1 and one of version 2. Each has a group `web/app`.
     fn hierarchies() -> (tempfile::TempDir, String) {
         let root = tempfile::tempdir().unwrap();
         let at = root.path().canonicalize().unwrap();
@@ -436,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn group_is_found_by_any_of_its_folders() {
+    fn group_from_any_v1_folder_includes_all_controllers() {
         let (root, mounts) = hierarchies();
         let at = |hierarchy: &str| {
             Group::from_folder(&root.path().join(hierarchy).join("web/app"), &mounts)
@@ -449,7 +457,11 @@ mod tests {
         for hierarchy in ["cpu,cpuacct", "memory"] {
             let group = at(hierarchy).unwrap();
             let controllers: Vec<&str> = group.v1.keys().map(String::as_str).collect();
-            assert_eq!(controllers, ["cpu", "cpuacct", "memory"], "those of all hierarchies");
+            assert_eq!(
+                controllers,
+                ["cpu", "cpuacct", "memory"],
+                "controllers of both hierarchies"
+            );
             assert!(group.v1["memory"].ends_with("memory/web/app") && group.v2.is_none());
             assert_eq!(group.pids(), [7]);
         }
@@ -466,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn pure_v2_layout_limits_only_with_its_controllers() {
+    fn v2_layout_without_cpu_controller_has_no_version() {
         let mounts = "26 24 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate";
         let mut layout = Layout::parse(mounts, "0::/user.slice");
         assert_eq!(layout.version(), CgroupVersion::None);
@@ -475,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn mount_that_shows_a_part_of_the_hierarchy_is_followed() {
+    fn group_folder_is_found_in_partially_mounted_hierarchy() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("inner")).unwrap();
         let mounts = format!("26 24 0:25 /outer {} rw - cgroup2 cgroup2 rw", root.path().display());
@@ -492,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn v2_files_are_read_as_the_kernel_writes_them() {
+    fn v2_counters_are_read() {
         let folder = files(&[
             ("cgroup.procs", "17\n4\n"),
             (
@@ -536,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn v1_files_are_read_as_the_kernel_writes_them() {
+    fn v1_counters_are_read() {
         let cpu = files(&[("cpu.stat", "nr_periods 10\nnr_throttled 2\nthrottled_time 30000\n")]);
         let acct = files(&[
             ("cpuacct.usage", "1000\n"),
@@ -577,13 +589,13 @@ mod tests {
     }
 
     #[test]
-    fn groups_below_belong_to_the_group_and_come_before_it() {
+    fn tree_lists_child_groups_before_their_parents() {
         let group = files(&[("cgroup.procs", "4\n")]);
         let deep = group.path().join("below/deep");
         std::fs::create_dir_all(&deep).unwrap();
         std::fs::write(group.path().join("below/cgroup.procs"), "17\n").unwrap();
         std::fs::write(deep.join("cgroup.procs"), "9\n4\n").unwrap();
-        // The kernel makes none, and nothing elsewhere is to be removed.
+        // A link must not be followed, or folders elsewhere would be removed.
         std::os::unix::fs::symlink("/", group.path().join("link")).unwrap();
         let v1 = [("memory".to_string(), group.path().to_path_buf())].into();
         let group = Group { v1, v2: None };
@@ -593,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn process_that_left_the_group_of_one_controller_is_a_stray() {
+    fn process_missing_from_one_controller_is_a_stray() {
         let (cpu, memory) =
             (files(&[("cgroup.procs", "4\n")]), files(&[("cgroup.procs", "4\n9\n")]));
         std::fs::create_dir(cpu.path().join("below")).unwrap();
@@ -609,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn tightest_quota_above_us_is_ours() {
+    fn own_quota_is_the_lowest_of_all_ancestors() {
         let outer = files(&[
             ("cpu.max", "150000 100000\n"),
             ("cpu.stat", "nr_periods 9\nnr_throttled 4\n"),
@@ -642,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn group_without_files_has_no_numbers_instead_of_zeros() {
+    fn missing_counters_are_none_instead_of_zero() {
         let empty = tempfile::tempdir().unwrap();
         let group = Group { v1: BTreeMap::new(), v2: Some(empty.path().into()) };
         assert_eq!(group.counters(), CgroupUse::default());

@@ -1,21 +1,21 @@
-//! The kernel's clocks.
+//! Reads the kernel's clocks. Samples and requests use the same monotonic clock, so that their
+//! times are comparable.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Reads the monotonic clock, nanoseconds. The load path reads the same clock, so samples and
-/// exchanges are on one axis.
+/// Reads the monotonic clock, nanoseconds. The load path reads the same clock.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     clock_ns(ClockId::Monotonic)
 }
 
-/// Time for which this machine has been suspended since it was started, which the monotonic clock
-/// leaves out; nanoseconds.
+/// Returns how long this machine has been suspended since it was started, nanoseconds. The
+/// monotonic clock does not include that time.
 #[must_use]
 pub fn suspended_ns() -> u64 {
     // Boot time first: the time between the two readings must not look like a suspension.
-    let with = clock_ns(ClockId::Boottime);
-    with.saturating_sub(monotonic_ns())
+    let with_suspensions_ns = clock_ns(ClockId::Boottime);
+    with_suspensions_ns.saturating_sub(monotonic_ns())
 }
 
 /// Reads one of the kernel's clocks, in nanoseconds.

@@ -1,15 +1,16 @@
-//! Files of the kernel with a line of names, and a line of hexadecimal numbers per CPU.
+//! Parses tables of the kernel: a line of column names, then a line of hexadecimal numbers per CPU.
+//! Columns are found by name because their order differs between kernels.
 
-/// Numbers of such a file.
+/// Parsed table.
 #[derive(Debug)]
 pub(crate) struct Columns<'a> {
     names: Vec<&'a str>,
     lines: Vec<Vec<Option<u64>>>,
 }
 
-/// Reads hexadecimal numbers below their names. A machine may have more CPUs than the file has
-/// lines: it has one for each CPU that is possible, or online, whatever the kernel's version says.
-pub(crate) fn hexadecimal(text: &str) -> Columns<'_> {
+/// Parses a table. Its lines may be fewer than the machine's CPUs: depending on the version, the
+/// kernel lists the possible CPUs or only those that are online.
+pub(crate) fn parse_columns(text: &str) -> Columns<'_> {
     let mut lines = text.lines();
     let names = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
     let number = |word: &str| u64::from_str_radix(word, 16).ok();
@@ -18,18 +19,18 @@ pub(crate) fn hexadecimal(text: &str) -> Columns<'_> {
 }
 
 impl Columns<'_> {
-    /// The sum of a column. `None`: no line has it.
+    /// Sum of a column over all CPUs. `None`: no line has this column.
     pub(crate) fn sum(&self, name: &str) -> Option<u64> {
         self.column(name)?.reduce(|a, b| a + b)
     }
 
-    /// The highest number of a column. `None`: no line has it.
-    pub(crate) fn max_number(&self, name: &str) -> Option<u64> {
+    /// Highest number of a column. `None`: no line has this column.
+    pub(crate) fn max(&self, name: &str) -> Option<u64> {
         self.column(name)?.max()
     }
 
     fn column(&self, name: &str) -> Option<impl Iterator<Item = u64>> {
-        let place = self.names.iter().position(|n| *n == name)?;
-        Some(self.lines.iter().filter_map(move |line| *line.get(place)?))
+        let index = self.names.iter().position(|n| *n == name)?;
+        Some(self.lines.iter().filter_map(move |line| *line.get(index)?))
     }
 }

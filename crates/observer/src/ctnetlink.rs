@@ -1,34 +1,35 @@
-//! Counters of connection tracking by netlink (`IPCTNL_MSG_CT_GET_STATS_CPU`), for kernels whose
-//! `/proc` does not show them. It takes CAP_NET_ADMIN.
+//! Reads the counters of connection tracking by netlink (`IPCTNL_MSG_CT_GET_STATS_CPU`), for
+//! kernels whose `/proc` does not show them. It needs CAP_NET_ADMIN.
 
 use std::io;
 
 use dyno_archive::drops::TrackingUse;
 use netlink_sys::{Socket, SocketAddr};
 
-/// Netlink's protocol for netfilter (linux/netlink.h).
+/// Netlink protocol of netfilter (linux/netlink.h).
 const NETLINK_NETFILTER: isize = 12;
 
-/// Asks for the counters of each CPU (linux/netfilter/nfnetlink_conntrack.h).
+/// Type of the request for the counters of each CPU (linux/netfilter/nfnetlink_conntrack.h).
 const GET_STATS_CPU: u16 = 1 << 8 | 4;
 const REQUEST_AND_DUMP: u16 = 0x1 | 0x300;
 
-/// Attributes of an answer.
+/// Attributes of a response.
 const INSERT_FAILED: u16 = 9;
 const DROP: u16 = 10;
 const EARLY_DROP: u16 = 11;
 
-/// Messages that end an answer.
+/// Types of messages that end a response.
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 
+/// Bytes of a netlink message's header.
 const HEADER: usize = 16;
-/// The header of messages of netfilter: family, version, resource.
+/// Bytes of netfilter's own header: family, version, resource.
 const NETFILTER_HEADER: usize = 4;
 
-/// The counters of the network that this thread is in. `entries`: those of its table.
+/// Reads the counters of this thread's network. `entries`: number of entries of its table.
 pub(crate) fn counters(entries: u64) -> Option<TrackingUse> {
-    dump().ok()?.map(|seen| TrackingUse { entries, ..seen })
+    dump().ok()?.map(|counters| TrackingUse { entries, ..counters })
 }
 
 fn dump() -> io::Result<Option<TrackingUse>> {
@@ -38,8 +39,8 @@ fn dump() -> io::Result<Option<TrackingUse>> {
     socket.send(&request(), 0)?;
     let mut sum = None;
     loop {
-        let (answer, _) = socket.recv_from_full()?;
-        if take(&answer, &mut sum)? {
+        let (response, _) = socket.recv_from_full()?;
+        if parse_responses(&response, &mut sum)? {
             return Ok(sum);
         }
     }
@@ -54,18 +55,19 @@ fn request() -> Vec<u8> {
     bytes
 }
 
-/// Adds the messages of one answer; true: the last of them.
-fn take(mut bytes: &[u8], sum: &mut Option<TrackingUse>) -> io::Result<bool> {
+/// Parses received messages and adds their counters. Returns whether the last message was among
+/// them.
+fn parse_responses(mut bytes: &[u8], sum: &mut Option<TrackingUse>) -> io::Result<bool> {
     while let Some((length, kind)) = length_and_kind(bytes) {
         let message = bytes.get(HEADER..length).ok_or(io::ErrorKind::InvalidData)?;
         match kind {
             DONE => return Ok(true),
             ERROR => return Err(io::ErrorKind::PermissionDenied.into()),
-            _ => add(message.get(NETFILTER_HEADER..).unwrap_or_default(), sum),
+            _ => add_cpu(message.get(NETFILTER_HEADER..).unwrap_or_default(), sum),
         }
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    // Nothing that can be read: there will be no end of it.
+    // The rest of the bytes is not a message, so the last message would never be found.
     if bytes.is_empty() { Ok(false) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
@@ -76,9 +78,9 @@ fn length_and_kind(bytes: &[u8]) -> Option<(usize, u16)> {
 }
 
 /// Adds the counters of one CPU.
-fn add(mut attributes: &[u8], sum: &mut Option<TrackingUse>) {
+fn add_cpu(mut attributes: &[u8], sum: &mut Option<TrackingUse>) {
     let sum = sum.get_or_insert_default();
-    while let Some((kind, value, rest)) = attribute(attributes) {
+    while let Some((kind, value, rest)) = split_attribute(attributes) {
         match kind {
             INSERT_FAILED => sum.insert_failed += value,
             DROP => sum.dropped += value,
@@ -89,8 +91,8 @@ fn add(mut attributes: &[u8], sum: &mut Option<TrackingUse>) {
     }
 }
 
-/// The kind and value of the first attribute, and what comes after it.
-fn attribute(bytes: &[u8]) -> Option<(u16, u64, &[u8])> {
+/// Splits off the first attribute. Returns its kind, its value and the remaining bytes.
+fn split_attribute(bytes: &[u8]) -> Option<(u16, u64, &[u8])> {
     let length = usize::from(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?));
     let kind = u16::from_ne_bytes(bytes.get(2..4)?.try_into().ok()?);
     let value = bytes.get(4..length)?.try_into().map_or(0, u32::from_be_bytes);
@@ -123,30 +125,33 @@ mod tests {
     fn counters_of_all_cpus_are_added() {
         let mut sum = None;
         let first = [cpu(&[(2, 99), (INSERT_FAILED, 1), (DROP, 2)]), cpu(&[(EARLY_DROP, 3)])];
-        assert!(!take(&first.concat(), &mut sum).unwrap());
+        assert!(!parse_responses(&first.concat(), &mut sum).unwrap());
         let last = [cpu(&[(DROP, 5)]), message(DONE, &[0; 4])];
-        assert!(take(&last.concat(), &mut sum).unwrap());
+        assert!(parse_responses(&last.concat(), &mut sum).unwrap());
         let expected = TrackingUse { entries: 0, dropped: 7, evicted: 3, insert_failed: 1 };
         assert_eq!(sum, Some(expected));
     }
 
     #[test]
-    fn refusals_and_nonsense_are_errors() {
-        assert!(take(&message(ERROR, &[0; 20]), &mut None).is_err());
-        assert!(take(&[7; 40], &mut None).is_err(), "a message longer than the answer");
-        assert!(take(&[0; 40], &mut None).is_err(), "a message without a length");
+    fn error_and_malformed_messages_are_errors() {
+        assert!(parse_responses(&message(ERROR, &[0; 20]), &mut None).is_err());
+        assert!(
+            parse_responses(&[7; 40], &mut None).is_err(),
+            "a message longer than the response"
+        );
+        assert!(parse_responses(&[0; 40], &mut None).is_err(), "a message without a length");
         let mut sum = None;
-        assert!(take(&message(DONE, &[]), &mut sum).unwrap());
+        assert!(parse_responses(&message(DONE, &[]), &mut sum).unwrap());
         assert_eq!(sum, None, "no CPU reported a value");
     }
 
-    /// Root of this machine sees the same both ways.
+    /// Checked only where this user may read both sources.
     #[test]
     fn netlink_and_proc_agree() {
-        let shown = crate::network::counters_here(&crate::Files::default());
-        let shown = shown.and_then(|network| network.tracking);
-        if let (Some(shown), Some(now)) = (shown, counters(0)) {
-            assert!(now.dropped >= shown.dropped && now.insert_failed >= shown.insert_failed);
+        let from_proc = crate::network::counters_here(&crate::Files::default());
+        let from_proc = from_proc.and_then(|network| network.tracking);
+        if let (Some(earlier), Some(now)) = (from_proc, counters(0)) {
+            assert!(now.dropped >= earlier.dropped && now.insert_failed >= earlier.insert_failed);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Facts of the machine.
+//! Reads the facts of the machine that an archive records: hardware, kernel, settings and
+//! permissions. They show whether two runs are comparable, and what this machine cannot measure.
 
 use std::io::Read as _;
 
@@ -9,7 +10,7 @@ use rustix::process::{Resource, geteuid, getrlimit};
 use crate::cgroup::Layout;
 use crate::{read, read_number, tracking};
 
-/// Settings of the kernel that change what servers and load generators do.
+/// Settings of the kernel that affect servers and load generators.
 const SYSCTLS: [&str; 8] = [
     "net/core/somaxconn",
     "net/ipv4/ip_local_port_range",
@@ -48,14 +49,15 @@ pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
         dyno_commit: commit.map(String::from),
         missing: Vec::new(),
     };
-    facts.missing = missing(&facts, &layout);
+    facts.missing = list_missing(&facts, &layout);
     facts
 }
 
-fn missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
+/// Lists what this machine or this user cannot measure, with reasons and hints.
+fn list_missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
     let mut missing = Vec::new();
-    let mut add = |what: &str, why: String, hint: &str| {
-        missing.push(Missing { what: what.into(), why, hint: hint.into() });
+    let mut add = |measurement: &str, why: String, hint: &str| {
+        missing.push(Missing { what: measurement.into(), why, hint: hint.into() });
     };
     if layout.version() == CgroupVersion::None {
         add(
@@ -79,7 +81,7 @@ fn missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
              `cpupower frequency-set -g performance`.",
         );
     }
-    if !hardware_counters() {
+    if !has_hardware_counters() {
         add(
             "cycles, instructions and cache misses",
             "this machine provides no CPU performance counters".into(),
@@ -89,7 +91,8 @@ fn missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
     missing
 }
 
-/// Whether this process may create a group below its own, in the version that sets limits.
+/// Whether this process may create a group below its own, in the version whose controllers set
+/// limits here.
 #[must_use]
 pub fn may_make_groups(layout: &Layout) -> bool {
     let folders: Vec<_> = match layout.version() {
@@ -99,14 +102,11 @@ pub fn may_make_groups(layout: &Layout) -> bool {
         }
         CgroupVersion::None => return false,
     };
-    let writable = |folder: &std::path::PathBuf| {
+    let is_writable = |folder: &std::path::PathBuf| {
         let probe = folder.join(format!("dyno-probe-{}", std::process::id()));
-        let made = std::fs::create_dir(&probe).is_ok();
-        // A probe that cannot be removed again would have been made by us, and removing our own
-        // always works.
-        made && std::fs::remove_dir(&probe).is_ok()
+        std::fs::create_dir(&probe).is_ok() && std::fs::remove_dir(&probe).is_ok()
     };
-    !folders.is_empty() && folders.iter().all(writable)
+    !folders.is_empty() && folders.iter().all(is_writable)
 }
 
 fn sysctl(name: &str) -> Option<(String, String)> {
@@ -114,7 +114,7 @@ fn sysctl(name: &str) -> Option<(String, String)> {
     Some((name.replace('/', "."), value.split_ascii_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
-/// The CPU's name.
+/// Model name of the CPU.
 #[must_use]
 pub fn cpu_model() -> Option<String> {
     let info = read("/proc/cpuinfo")?;
@@ -122,7 +122,7 @@ pub fn cpu_model() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_string())
 }
 
-/// CPUs that this process may use.
+/// Number of CPUs that this process may use.
 #[must_use]
 pub fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
@@ -140,12 +140,13 @@ fn os_name() -> Option<String> {
     Some(name.trim_matches('"').to_string())
 }
 
-/// The hypervisor if it is visible, by its name in systemd-detect-virt.
+/// The hypervisor: `none`, or `virtual machine` with its vendor if that is known. `None`: the CPU
+/// does not report its flags.
 fn virtualisation() -> Option<String> {
     let info = read("/proc/cpuinfo")?;
-    let flagged =
+    let is_guest =
         info.lines().find(|l| l.starts_with("flags"))?.split(' ').any(|f| f == "hypervisor");
-    if !flagged {
+    if !is_guest {
         return Some("none".into());
     }
     let vendor = read("/sys/class/dmi/id/sys_vendor").unwrap_or_default().to_lowercase();
@@ -154,25 +155,26 @@ fn virtualisation() -> Option<String> {
     Some(name.map_or_else(|| "virtual machine".to_string(), |n| format!("virtual machine ({n})")))
 }
 
-/// Whether the tick samples user and system time, by the kernel's own configuration.
+/// Whether the kernel samples user and system time at ticks, instead of measuring them exactly.
+/// `None`: its configuration is not visible.
 fn tick_accounting() -> Option<bool> {
     let nohz_full = read("/sys/devices/system/cpu/nohz_full").unwrap_or_default();
-    accounting_of(&kernel_config()?, nohz_full.trim())
+    uses_tick_accounting(&kernel_config()?, nohz_full.trim())
 }
 
-fn accounting_of(config: &str, nohz_full: &str) -> Option<bool> {
+fn uses_tick_accounting(config: &str, nohz_full: &str) -> Option<bool> {
     let has = |option: &str| config.lines().any(|l| l.strip_suffix("=y") == Some(option));
     if has("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE") {
         Some(false)
     } else if has("CONFIG_VIRT_CPU_ACCOUNTING_GEN") {
-        // Full accounting is on only for CPUs that were booted without the tick.
+        // Exact accounting is enabled only if some CPUs run without ticks (`nohz_full`).
         Some(matches!(nohz_full, "" | "(null)"))
     } else {
         has("CONFIG_TICK_CPU_ACCOUNTING").then_some(true)
     }
 }
 
-/// The configuration of the kernel's build, if it is visible.
+/// Build configuration of the kernel. `None`: it is not visible.
 fn kernel_config() -> Option<String> {
     let mut text = String::new();
     if let Ok(packed) = std::fs::File::open("/proc/config.gz") {
@@ -183,8 +185,8 @@ fn kernel_config() -> Option<String> {
     read(format!("/boot/config-{}", release.trim()))
 }
 
+/// Hard limit of open files; `u64::MAX`: unlimited.
 fn open_files_limit() -> u64 {
-    // None: there is no limit.
     getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
 }
 
@@ -192,9 +194,9 @@ fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Whether the CPU's own counters are available: they appear as an event source of the type of
-/// hardware events.
-fn hardware_counters() -> bool {
+/// Whether the CPU's performance counters are available. The kernel then lists them as an event
+/// source.
+fn has_hardware_counters() -> bool {
     ["cpu", "cpu_core", "armv8_pmuv3", "armv8_pmuv3_0"]
         .iter()
         .any(|name| read_number(format!("/sys/bus/event_source/devices/{name}/type")).is_some())
@@ -205,18 +207,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn way_of_accounting_is_read_from_the_configuration() {
+    fn tick_accounting_is_read_from_kernel_configuration() {
         assert_eq!(
-            accounting_of(
+            uses_tick_accounting(
                 "CONFIG_TICK_CPU_ACCOUNTING=y\n# CONFIG_VIRT_CPU_ACCOUNTING_GEN is not set",
                 ""
             ),
             Some(true)
         );
-        assert_eq!(accounting_of("CONFIG_VIRT_CPU_ACCOUNTING_GEN=y", "(null)"), Some(true));
-        assert_eq!(accounting_of("CONFIG_VIRT_CPU_ACCOUNTING_GEN=y", "1-3"), Some(false));
-        assert_eq!(accounting_of("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE=y", ""), Some(false));
-        assert_eq!(accounting_of("", ""), None);
+        assert_eq!(uses_tick_accounting("CONFIG_VIRT_CPU_ACCOUNTING_GEN=y", "(null)"), Some(true));
+        assert_eq!(uses_tick_accounting("CONFIG_VIRT_CPU_ACCOUNTING_GEN=y", "1-3"), Some(false));
+        assert_eq!(uses_tick_accounting("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE=y", ""), Some(false));
+        assert_eq!(uses_tick_accounting("", ""), None);
     }
 
     #[test]

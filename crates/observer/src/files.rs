@@ -1,4 +1,5 @@
-//! Files of the kernel that each sample reads again.
+//! Caches open files of the kernel, and counters of threads that have not run. It reduces the CPU
+//! time that a sample takes from the server.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,62 +10,70 @@ use std::path::{Path, PathBuf};
 use dyno_archive::sample::ThreadUse;
 
 /// Most files that stay open: three per thread for 340 threads. Files of further threads are opened
-/// for each reading. With 192, a sample of Jetty's 145 threads took 11 ms.
+/// for each reading. With 192 files, a sample of Jetty's 145 threads took 11 ms.
 const MAX_OPEN: usize = 1024;
 
-/// Most open files if the need of other parts is unknown: a process may have 1,024 by default.
-const FEW_OPEN: usize = 192;
+/// Default limit of open files. A process may by default have 1,024, and other parts of dyno need
+/// most of them.
+const DEFAULT_OPEN: usize = 192;
 
-/// Files that stay open between readings: rereading takes about a tenth of the time of opening and
-/// reading (1 µs of 8 for a control group's counter). The kernel generates their text at each
-/// reading (seq_file, kernfs), but not that of lists of processes.
+/// Files that stay open between readings.
+///
+/// Rereading an open file takes about a tenth of the time of opening and reading it (1 µs instead
+/// of 8 for a control group's counter). The kernel generates the text at each reading (seq_file,
+/// kernfs). Lists of processes are an exception, so they are not read through this.
 #[derive(Debug)]
 pub struct Files {
     open: RefCell<HashMap<PathBuf, File>>,
-    most: usize,
-    threads: RefCell<HashMap<(u32, u32), LastRead>>,
+    max_open: usize,
+    /// Last counters by PID and TID.
+    threads: RefCell<HashMap<(u32, u32), CachedThread>>,
 }
 
-/// Most threads whose counters are kept. Servers that start a thread per request would have an
-/// unlimited number.
+/// Most threads whose counters are cached. The number of threads is unlimited for servers that
+/// start one per request.
 const MAX_THREADS: usize = 4096;
 
-/// The counters of a thread, and its `schedstat` as they were read.
+/// Counters of a thread, and its `schedstat` from right before they were read.
 #[derive(Debug)]
-struct LastRead {
+struct CachedThread {
     schedstat: String,
     used: ThreadUse,
 }
 
 impl Default for Files {
     fn default() -> Files {
-        Files::with_limit(FEW_OPEN)
+        Files::with_limit(DEFAULT_OPEN)
     }
 }
 
 impl Files {
-    /// Keeps at most so many files open, because other parts of the process need some, too.
+    /// Creates a cache that keeps at most this many files open.
     #[must_use]
-    pub fn with_limit(files: usize) -> Files {
-        Files { open: RefCell::default(), most: files.min(MAX_OPEN), threads: RefCell::default() }
+    pub fn with_limit(max_open: usize) -> Files {
+        Files {
+            open: RefCell::default(),
+            max_open: max_open.min(MAX_OPEN),
+            threads: RefCell::default(),
+        }
     }
 
-    /// The counters of a thread as they were last read, if it has not run since. Its `schedstat`
-    /// is then unchanged (run time, run delay, number of time slices), and a thread that does not
-    /// run has no ticks, switches or faults.
-    pub(crate) fn unless_it_ran(&self, pid: u32, tid: u32, schedstat: &str) -> Option<ThreadUse> {
+    /// Returns the last counters of a thread if it has not run since. Its `schedstat` (run time,
+    /// run delay, number of time slices) is then unchanged, and its ticks, switches and faults
+    /// cannot have changed.
+    pub(crate) fn cached_thread(&self, pid: u32, tid: u32, schedstat: &str) -> Option<ThreadUse> {
         let threads = self.threads.borrow();
         let last = threads.get(&(pid, tid))?;
         (!schedstat.is_empty() && last.schedstat == schedstat).then(|| last.used.clone())
     }
 
-    /// Keeps the counters of a thread, which were read after its `schedstat`.
-    pub(crate) fn keep(&self, schedstat: String, used: &ThreadUse) {
+    /// Caches the counters of a thread. They must have been read after its `schedstat`.
+    pub(crate) fn cache_thread(&self, schedstat: String, used: &ThreadUse) {
         let mut threads = self.threads.borrow_mut();
         if threads.len() >= MAX_THREADS {
             threads.clear();
         }
-        threads.insert((used.pid, used.tid), LastRead { schedstat, used: used.clone() });
+        threads.insert((used.pid, used.tid), CachedThread { schedstat, used: used.clone() });
     }
 
     /// Reads a small file of the kernel. `None`: it does not exist, or this user may not read it.
@@ -75,12 +84,12 @@ impl Files {
             if let Some(text) = text(file) {
                 return Some(text);
             }
-            // Its thread or its process has ended, and another may have its number now.
+            // The file's thread or process has ended. Another may have its number now.
             open.remove(path);
         }
         let file = File::open(path).ok()?;
         let text = text(&file)?;
-        if open.len() < self.most {
+        if open.len() < self.max_open {
             open.insert(path.into(), file);
         }
         Some(text)
@@ -92,12 +101,12 @@ impl Files {
     }
 }
 
-/// A file from its beginning to its end.
+/// Reads a whole file from its beginning.
 fn text(file: &File) -> Option<String> {
     const PAGE: usize = 4096;
-    /// A reading ends early where the next record does not fit into what is left of a page
-    /// (fs/seq_file.c), and no record of what is read here is longer than this. Half of all
-    /// readings would be of an end that is known.
+    /// Longest record of the files that are read here. A read returns less than a page if the next
+    /// record does not fit into the rest of the page (fs/seq_file.c). If more than this is left of
+    /// the page, the file is therefore at its end, and the read that would return 0 is saved.
     const LONGEST_RECORD: usize = PAGE / 2;
     let mut bytes = vec![0; PAGE];
     let mut length = 0;
@@ -114,7 +123,7 @@ fn text(file: &File) -> Option<String> {
         }
     }
     bytes.truncate(length);
-    // As `crate::read` does.
+    // Lossy for the same reason as in `crate::read`.
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -123,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_is_read_anew_each_time() {
+    fn open_file_is_reread_each_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let files = Files::default();
@@ -136,57 +145,58 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_those_of_a_thread_that_has_not_run() {
+    fn cached_thread_requires_unchanged_schedstat() {
         let files = Files::default();
         let used = |tid: u32| ThreadUse { pid: 7, tid, run_ns: 100, ..ThreadUse::default() };
-        files.keep("100 5 3\n".into(), &used(8));
-        assert_eq!(files.unless_it_ran(7, 8, "100 5 3\n"), Some(used(8)));
-        assert_eq!(files.unless_it_ran(7, 8, "100 5 4\n"), None, "it had a turn");
-        assert_eq!(files.unless_it_ran(7, 9, "100 5 3\n"), None, "another thread");
-        files.keep(String::new(), &used(9));
-        assert_eq!(files.unless_it_ran(7, 9, ""), None, "a kernel that does not say");
-        (0..2 * MAX_THREADS as u32).for_each(|tid| files.keep("1 1 1\n".into(), &used(tid)));
+        files.cache_thread("100 5 3\n".into(), &used(8));
+        assert_eq!(files.cached_thread(7, 8, "100 5 3\n"), Some(used(8)));
+        assert_eq!(files.cached_thread(7, 8, "100 5 4\n"), None, "it had a time slice");
+        assert_eq!(files.cached_thread(7, 9, "100 5 3\n"), None, "another thread");
+        files.cache_thread(String::new(), &used(9));
+        assert_eq!(files.cached_thread(7, 9, ""), None, "a kernel without schedstat");
+        (0..2 * MAX_THREADS as u32)
+            .for_each(|tid| files.cache_thread("1 1 1\n".into(), &used(tid)));
         assert!(files.threads.borrow().len() <= MAX_THREADS);
     }
 
     #[test]
-    fn no_more_stay_open_than_is_said() {
+    fn number_of_open_files_is_limited() {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::default();
-        for number in 0..FEW_OPEN + 10 {
+        for number in 0..DEFAULT_OPEN + 10 {
             let path = folder.path().join(number.to_string());
             std::fs::write(&path, number.to_string()).unwrap();
             assert_eq!(files.number(&path), Some(number as u64));
         }
-        assert_eq!(files.open.borrow().len(), FEW_OPEN);
+        assert_eq!(files.open.borrow().len(), DEFAULT_OPEN);
         let none = Files::with_limit(0);
         assert_eq!((none.number(folder.path().join("7")), none.open.borrow().len()), (Some(7), 0));
     }
 
-    /// The number of a thread that has ended may be that of another.
+    /// Another thread may get the number of a thread that has ended.
     #[test]
-    fn what_has_ended_does_not_stay_open() {
+    fn file_of_an_ended_thread_is_closed() {
         let files = Files::default();
-        let (ask, asked) = std::sync::mpsc::channel::<()>();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             sender.send(rustix::thread::gettid().as_raw_pid()).unwrap();
-            let _ = asked.recv();
+            let _ = ended.recv();
         });
         let path = format!("/proc/self/task/{}/stat", receiver.recv().unwrap());
         assert!(files.read(&path).is_some() && files.read(&path).is_some());
-        drop(ask);
+        drop(end);
         thread.join().unwrap();
-        // It may be a moment before the kernel has forgotten it.
+        // The kernel may remove the thread's files a moment later.
         while files.read(&path).is_some() {
             std::thread::yield_now();
         }
         assert!(files.open.borrow().is_empty());
     }
 
-    /// The kernel cuts a thread's name after 15 bytes, within a character, too.
+    /// The kernel cuts a thread's name after 15 bytes, even within a character.
     #[test]
-    fn file_with_bytes_that_are_no_text_is_read() {
+    fn file_with_invalid_utf8_is_read() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), b"7 (dienst\xc3) S 1").unwrap();
         assert_eq!(Files::default().read(file.path()).unwrap(), "7 (dienst\u{fffd}) S 1");

@@ -1,4 +1,5 @@
-//! Counters of the whole machine.
+//! Reads the counters of the whole machine: CPU time, pressure, disks, network devices and thermal
+//! throttling. They show whether the machine, rather than the server, limited a measurement.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use crate::{Reads, path, read, read_number};
 
 pub(crate) fn counters(reads: Reads, files: &Files) -> Option<HostUse> {
     let host = HostUse {
-        pressure: pressure(|of| files.read(format!("/proc/pressure/{of}"))),
+        pressure: pressure(|resource| files.read(format!("/proc/pressure/{resource}"))),
         frequency_khz: frequency_khz(files),
         ..parse(&files.read("/proc/stat")?, tick_ns())?
     };
@@ -20,7 +21,7 @@ pub(crate) fn counters(reads: Reads, files: &Files) -> Option<HostUse> {
     }
     Some(HostUse {
         disks: files.read("/proc/diskstats").map(|text| disks(&text)),
-        // As the first process sees it: this one may be in a network of its own.
+        // Devices of the machine's own network. This process may be in another network namespace.
         links: files
             .read("/proc/1/net/dev")
             .or_else(|| files.read("/proc/net/dev"))
@@ -32,23 +33,28 @@ pub(crate) fn counters(reads: Reads, files: &Files) -> Option<HostUse> {
     })
 }
 
-/// `None`: this kernel keeps no account of pressure.
+/// Pressure stall times. `None`: this kernel does not record them. `read`: the text of a resource's
+/// file.
 fn pressure(read: impl Fn(&str) -> Option<String>) -> Option<PressureUse> {
-    let of = |what| Some(some_us(&read(what)?)? * 1000);
-    let seen = PressureUse { cpu_ns: of("cpu"), memory_ns: of("memory"), io_ns: of("io") };
-    (seen != PressureUse::default()).then_some(seen)
+    let stalled_ns = |resource| Some(parse_some_us(&read(resource)?)? * 1000);
+    let pressure = PressureUse {
+        cpu_ns: stalled_ns("cpu"),
+        memory_ns: stalled_ns("memory"),
+        io_ns: stalled_ns("io"),
+    };
+    (pressure != PressureUse::default()).then_some(pressure)
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`, in microseconds
-/// (Documentation/accounting/psi.rst).
-fn some_us(text: &str) -> Option<u64> {
-    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
-    some.split(' ').find_map(|word| word.strip_prefix("total=")?.parse().ok())
+/// Parses the total of the line `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`, in
+/// microseconds (Documentation/accounting/psi.rst).
+fn parse_some_us(text: &str) -> Option<u64> {
+    let fields = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    fields.split(' ').find_map(|field| field.strip_prefix("total=")?.parse().ok())
 }
 
-/// Lines of `/proc/diskstats` (Documentation/admin-guide/iostats.rst):
-/// `major minor name reads merged sectors ms writes merged sectors ms underway ms …`. A sector is
-/// 512 bytes, whatever the disk's own are.
+/// Parses lines of `/proc/diskstats` (Documentation/admin-guide/iostats.rst):
+/// `major minor name reads merged sectors ms writes merged sectors ms underway ms …`. A sector of
+/// this file is 512 bytes, even if the disk's own sectors are larger.
 fn disks(text: &str) -> Vec<DiskUse> {
     const SECTOR: u64 = 512;
     let disk = |line: &str| {
@@ -64,22 +70,21 @@ fn disks(text: &str) -> Vec<DiskUse> {
     text.lines().filter_map(disk).collect()
 }
 
-/// Whether a block device is a whole disk: no partition, and no memory.
+/// Whether a block device is a whole physical disk, and not a partition or a virtual device.
 fn is_disk(name: &str) -> bool {
-    let is_part = |prefix: &str| {
+    let has_number = |prefix: &str| {
         name.strip_prefix(prefix).is_some_and(|rest| rest.contains(|c: char| c.is_ascii_digit()))
     };
-    let is_part_of_numbered =
-        (name.starts_with("nvme") || name.starts_with("mmcblk")) && name.contains('p');
-    let is_other = ["loop", "ram", "zram", "dm-", "md", "sr", "fd"]
+    // `sda1` is a partition of `sda`, `nvme0n1p1` one of `nvme0n1`.
+    let is_partition = ["sd", "vd", "hd", "xvd"].iter().any(|prefix| has_number(prefix))
+        || ((name.starts_with("nvme") || name.starts_with("mmcblk")) && name.contains('p'));
+    let is_virtual = ["loop", "ram", "zram", "dm-", "md", "sr", "fd"]
         .iter()
-        .any(|other| name.starts_with(other));
-    let is_part =
-        ["sd", "vd", "hd", "xvd"].iter().any(|prefix| is_part(prefix)) || is_part_of_numbered;
-    !is_other && !is_part
+        .any(|prefix| name.starts_with(prefix));
+    !is_virtual && !is_partition
 }
 
-/// Lines of `/proc/net/dev`:
+/// Parses lines of `/proc/net/dev`:
 /// `name: bytes packets errs drop fifo frame compressed multicast bytes …`.
 fn links(text: &str, speed: impl Fn(&str) -> Option<u64>) -> Vec<LinkUse> {
     let link = |line: &str| {
@@ -93,32 +98,35 @@ fn links(text: &str, speed: impl Fn(&str) -> Option<u64>) -> Vec<LinkUse> {
     text.lines().filter_map(link).collect()
 }
 
-/// Speed of a network device each way, in bits per second. The file holds -1, or nothing, if the
-/// speed is unknown (Documentation/ABI/testing/sysfs-class-net). A virtual device gives a number
-/// that limits nothing: a tunnel 10 Mbit/s (drivers/net/tun.c), a veth pair 10 Gbit/s
-/// (drivers/net/veth.c).
+/// Speed of a network device in each direction, bits per second. `None`: it is unknown, or the
+/// device is virtual.
+///
+/// An unknown speed is -1 or an empty file (Documentation/ABI/testing/sysfs-class-net). Virtual
+/// devices report a speed that is not a limit: a tunnel 10 Mbit/s (drivers/net/tun.c), a veth pair
+/// 10 Gbit/s (drivers/net/veth.c).
 fn speed(name: &str, files: &Files) -> Option<u64> {
-    let of = |what: &str| format!("/sys/class/net/{name}/{what}");
-    let megabits = files.number(of("speed")).filter(|megabits| *megabits > 0)?;
-    if !std::path::Path::new(&of("device")).exists() {
+    let path = |file: &str| format!("/sys/class/net/{name}/{file}");
+    let megabits = files.number(path("speed")).filter(|megabits| *megabits > 0)?;
+    if !std::path::Path::new(&path("device")).exists() {
         return None;
     }
     megabits.checked_mul(1_000_000)
 }
 
+/// Current frequency of the first CPU. The others are not read, because some kernels interrupt a
+/// CPU to read its frequency, and wait for it.
 fn frequency_khz(files: &Files) -> Option<u64> {
-    // Only the first CPU is read: some kernels interrupt the CPU in question, and wait for it.
     files.number("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
 }
 
-/// `/proc/stat` (proc_stat(5)):
+/// Parses `/proc/stat` (proc_stat(5)). Its CPU line is
 /// `cpu user nice system idle iowait irq softirq steal guest guest_nice`, in ticks.
 fn parse(stat: &str, tick_ns: u64) -> Option<HostUse> {
     let Ticks { busy, idle, steal } =
         Ticks::parse(stat.lines().find_map(|l| l.strip_prefix("cpu "))?)?;
     let number = |key| {
-        let rest = stat.lines().find_map(|l| l.strip_prefix(key))?;
-        rest.split_ascii_whitespace().next()?.parse().ok()
+        let numbers = stat.lines().find_map(|l| l.strip_prefix(key))?;
+        numbers.split_ascii_whitespace().next()?.parse().ok()
     };
     let switches = stat.lines().find_map(|l| l.strip_prefix("ctxt "))?;
     Some(HostUse {
@@ -141,7 +149,7 @@ pub fn each_cpu() -> Vec<CpuUse> {
 }
 
 fn parse_each(stat: &str, tick_ns: u64) -> Vec<CpuUse> {
-    let one = |line: &str| {
+    let parse_cpu = |line: &str| {
         let (cpu, ticks) = line.strip_prefix("cpu")?.split_once(' ')?;
         let Ticks { busy, idle, steal } = Ticks::parse(ticks)?;
         Some(CpuUse {
@@ -151,40 +159,40 @@ fn parse_each(stat: &str, tick_ns: u64) -> Vec<CpuUse> {
             steal_ns: steal * tick_ns,
         })
     };
-    stat.lines().filter_map(one).collect()
+    stat.lines().filter_map(parse_cpu).collect()
 }
 
-/// Thermal throttling of each of these CPUs, and of the packages that they are in, since the
-/// machine started; empty if the kernel does not report it (drivers/thermal/intel/therm_throt.c
-/// does).
+/// Reads the thermal throttling of these CPUs and of their packages since the machine started.
+/// Empty if the kernel does not report it (the source is drivers/thermal/intel/therm_throt.c).
 #[must_use]
-pub fn heat(cpus: &[u32]) -> Heat {
-    heat_of(cpus, |cpu, what| {
-        read_number(format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{what}"))
+pub fn thermal_throttling(cpus: &[u32]) -> ThermalThrottling {
+    read_throttling(cpus, |cpu, counter| {
+        read_number(format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{counter}"))
     })
 }
 
-/// Counters of cores and packages, by CPU.
-pub type Heat = BTreeMap<(u32, &'static str), HeatUse>;
+/// Throttling counters by CPU and by part: its `core` or its `package`.
+pub type ThermalThrottling = BTreeMap<(u32, &'static str), HeatUse>;
 
-/// `read`: a counter of a CPU by its name.
-fn heat_of(cpus: &[u32], read: impl Fn(u32, &str) -> Option<u64>) -> Heat {
-    let of = |cpu: u32, part: &'static str| {
+/// `read`: returns a counter of a CPU by its name.
+fn read_throttling(cpus: &[u32], read: impl Fn(u32, &str) -> Option<u64>) -> ThermalThrottling {
+    let counters = |cpu: u32, part: &'static str| {
         let total_ms = read(cpu, &format!("{part}_throttle_total_time_ms"))?;
         let events = read(cpu, &format!("{part}_throttle_count"))?;
         Some(((cpu, part), HeatUse { throttled_ns: total_ms * 1_000_000, events }))
     };
-    cpus.iter().flat_map(|cpu| ["core", "package"].map(|part| of(*cpu, part))).flatten().collect()
+    let parts = cpus.iter().flat_map(|cpu| ["core", "package"].map(|part| counters(*cpu, part)));
+    parts.flatten().collect()
 }
 
-/// Largest throttling of a core or package between two readings; `None`: the kernel reports none.
-/// The kernel counts a period when it ends.
+/// Largest throttling of a core or package between two readings. `None`: the kernel does not report
+/// throttling. The kernel counts a throttled period at its end.
 #[must_use]
-pub fn hottest(first: &Heat, last: &Heat) -> Option<HeatUse> {
+pub fn max_throttling(first: &ThermalThrottling, last: &ThermalThrottling) -> Option<HeatUse> {
     last.iter().filter_map(|(part, last)| Some(last.growth_since(*first.get(part)?))).max()
 }
 
-/// A line of `/proc/stat` without its name.
+/// CPU times of a line of `/proc/stat`, in ticks.
 struct Ticks {
     busy: u64,
     idle: u64,
@@ -197,19 +205,19 @@ impl Ticks {
         let &[user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks.as_slice() else {
             return None;
         };
-        // Guest time is part of user time and must not count twice.
+        // User time already includes guest time.
         Some(Ticks { busy: user + nice + system + irq + softirq, idle: idle + iowait, steal })
     }
 }
 
-/// CPUs that are online, whether or not this process may use them. 1 if the kernel does not say.
+/// Number of online CPUs, whether or not this process may use them. 1 if it is unknown.
 #[must_use]
 pub fn online_cpus() -> usize {
     let is_cpu = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
     read("/proc/stat").map_or(1, |stat| stat.lines().filter(is_cpu).count().max(1))
 }
 
-/// Number of local ports for connections from one address, by the kernel's setting.
+/// Number of local ports that the kernel assigns to connections from one address.
 #[must_use]
 pub fn local_ports() -> Option<u64> {
     let (first, last) = local_port_range()?;
@@ -229,12 +237,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_rest_of_the_machine_does_is_read() {
+    fn machine_counters_are_parsed() {
         let text = "cpu  1 1 1 1 1 1 1 1\nintr 700 3 4\nctxt 5\nprocesses 77\nprocs_running 3\n";
         let host = parse(text, 10).unwrap();
         assert_eq!((host.runnable, host.interrupts, host.births), (Some(3), Some(700), Some(77)));
-        let psi = |what: &str| {
-            (what == "io").then(|| {
+        let psi = |resource: &str| {
+            (resource == "io").then(|| {
                 "some avg10=0.00 avg60=0.00 avg300=0.00 total=25\nfull avg10=0.00 total=9\n"
                     .to_string()
             })
@@ -264,10 +272,10 @@ mod tests {
     }
 
     #[test]
-    fn throttling_is_that_of_the_core_or_package_that_had_most_meanwhile() {
-        // The core of CPU 0 was hot long ago, the package that both are in is now.
-        let at = |package_ms: u64, package_events: u64| {
-            move |cpu: u32, what: &str| match (cpu, what) {
+    fn max_throttling_is_the_largest_growth_of_a_part() {
+        // The core of CPU 0 was throttled earlier. The package of both CPUs is throttled now.
+        let reading = |package_ms: u64, package_events: u64| {
+            move |cpu: u32, counter: &str| match (cpu, counter) {
                 (0, "core_throttle_total_time_ms") => Some(90),
                 (0, "core_throttle_count") => Some(9),
                 (1, "core_throttle_total_time_ms" | "core_throttle_count") => Some(0),
@@ -276,10 +284,13 @@ mod tests {
                 _ => None,
             }
         };
-        let (first, last) = (heat_of(&[0, 1, 7], at(2, 1)), heat_of(&[0, 1, 7], at(7, 3)));
+        let cpus = [0, 1, 7];
+        let first = read_throttling(&cpus, reading(2, 1));
+        let last = read_throttling(&cpus, reading(7, 3));
         assert_eq!((first.len(), last.len()), (4, 4), "no values of CPU 7");
-        assert_eq!(hottest(&first, &last), Some(HeatUse { throttled_ns: 5_000_000, events: 2 }));
-        assert_eq!(hottest(&heat_of(&[0], |_, _| None), &last), None);
+        let expected = HeatUse { throttled_ns: 5_000_000, events: 2 };
+        assert_eq!(max_throttling(&first, &last), Some(expected));
+        assert_eq!(max_throttling(&read_throttling(&[0], |_, _| None), &last), None);
     }
 
     #[test]

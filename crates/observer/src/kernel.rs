@@ -1,10 +1,11 @@
-//! Common parts of the eBPF programs: reasons why one is not available, and its maps.
+//! Shared parts of the eBPF programs: checks whether this machine supports them, and explains a
+//! refusal with a remedy.
 
 use std::io;
 
 use aya::Ebpf;
 
-/// Reason why observation is not available, and its remedy.
+/// Reason why an observation is unavailable, and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub why: String,
@@ -15,21 +16,23 @@ const NOT_ALLOWED: &str = "Run dyno as root, or give it the capabilities: `setca
                            cap_bpf,cap_perfmon,cap_sys_ptrace,cap_syslog+ep dyno`.";
 
 impl Refusal {
-    /// `needs`: what the kernel must be to run the program.
-    pub(crate) fn from_error(error: &ProgramError, needs: &'static str) -> Refusal {
+    /// Explains an error. `requirements`: the hint if this user has the permission.
+    pub(crate) fn from_error(error: &ProgramError, requirements: &'static str) -> Refusal {
         if error.is_forbidden {
             let why = "this user may not load eBPF programs (bpf(2))".into();
             return Refusal { why, hint: NOT_ALLOWED };
         }
         Refusal {
             why: format!("the kernel refused the eBPF program: {}", error.message),
-            hint: needs,
+            hint: requirements,
         }
     }
 }
 
+/// Checks whether eBPF programs can run and identify processes here.
+///
 /// # Errors
-/// The eBPF programs cannot identify processes here.
+/// The architecture is not supported, or dyno is in a PID namespace.
 pub(crate) fn check_support() -> Result<(), Refusal> {
     if !cfg!(target_arch = "x86_64") {
         let why = "the eBPF program supports only x86-64".into();
@@ -54,11 +57,12 @@ fn is_first_namespace(link: &std::path::Path) -> bool {
     link == std::path::Path::new("pid:[4026531836]")
 }
 
+/// Takes a map of the program by its name.
 pub(crate) fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, ProgramError> {
     ebpf.take_map(name).ok_or_else(|| ProgramError::missing_part(name))
 }
 
-/// Why the program cannot be used.
+/// Error of loading or using an eBPF program.
 #[derive(Debug)]
 pub(crate) struct ProgramError {
     pub(crate) message: String,
@@ -71,15 +75,15 @@ impl ProgramError {
         let mut message = error.to_string();
         let mut is_forbidden = is_forbidden_by(&error);
         let mut cause = error.source();
-        while let Some(deeper) = cause {
-            is_forbidden |= is_forbidden_by(deeper);
-            let text = deeper.to_string();
+        while let Some(error) = cause {
+            is_forbidden |= is_forbidden_by(error);
+            let text = error.to_string();
             if !message.contains(&text) {
                 message = format!("{message}: {text}");
             }
-            cause = deeper.source();
+            cause = error.source();
         }
-        // The log of the verifier is left out.
+        // Further lines are the verifier's log.
         let message = message.lines().next().unwrap_or_default().to_string();
         ProgramError { message, is_forbidden }
     }
@@ -103,15 +107,15 @@ pub(crate) mod tests {
 
     /// Checks that a committed object was built from its source, without clang.
     pub(crate) fn check_source(name: &str, source: &[u8], object: &[u8], sums: &str) {
-        let of = |bytes: &[u8]| {
+        let sum = |bytes: &[u8]| {
             Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
         };
-        let wanted = format!("{}  {name}.c\n{}  {name}.o\n", of(source), of(object));
-        assert_eq!(sums, wanted, "run scripts/bpf and commit what it writes");
+        let expected = format!("{}  {name}.c\n{}  {name}.o\n", sum(source), sum(object));
+        assert_eq!(sums, expected, "run scripts/bpf and commit the files that it writes");
     }
 
     #[test]
-    fn container_has_numbers_of_its_own() {
+    fn only_the_initial_pid_namespace_is_first() {
         assert!(is_first_namespace(Path::new("pid:[4026531836]")));
         assert!(!is_first_namespace(Path::new("pid:[4026532201]")));
         assert!(!is_first_namespace(Path::new("")));

@@ -1,7 +1,8 @@
-//! The only reader of kernel counters about subjects and the machine: control groups v1 and v2,
-//! `/proc`, and the facts of the host. It records cumulative counters; rates are differences that
-//! `dyno-analysis` takes.
+//! Reads the kernel's counters of subjects and of the machine, from control groups (v1 and v2),
+//! `/proc`, netlink and eBPF programs. No other crate reads them, so differences between kernels
+//! are handled in one place.
 //!
+//! Counters are recorded as cumulative values. `dyno-analysis` computes rates from differences.
 //! Parsers take text or folders as parameters, so that other kernels are tested with fixtures.
 #![forbid(unsafe_code)]
 
@@ -37,7 +38,7 @@ pub use sampler::{Processes, Reads, Sampler, Scope, sample};
 
 /// Reads a small file of the kernel. `None`: it does not exist, or this user may not read it.
 fn read(path: impl AsRef<std::path::Path>) -> Option<String> {
-    // A thread's name may be any bytes, and is cut within a character.
+    // A thread's name may hold any bytes, and the kernel may cut it within a UTF-8 character.
     Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned())
 }
 

@@ -1,10 +1,12 @@
-//! Counters of TCP and of connection tracking in a network namespace:
-//! `/proc/PID/net/{snmp,netstat,stat/nf_conntrack}` (proc_pid_net(5)).
+//! Reads the counters of TCP and of connection tracking in a network namespace. They show dropped
+//! and retransmitted segments between the generator and the server.
+//!
+//! Source: `/proc/PID/net/{snmp,netstat,stat/nf_conntrack}` (proc_pid_net(5)).
 
 use dyno_archive::drops::TrackingUse;
 use dyno_archive::sample::NetworkUse;
 
-use crate::columns::hexadecimal;
+use crate::columns::parse_columns;
 use crate::files::Files;
 use crate::{ctnetlink, tracking};
 
@@ -15,10 +17,10 @@ pub(crate) fn counters(pid: u32, files: &Files) -> Option<NetworkUse> {
 
 /// Counters of this thread's network; `None`: they cannot be read.
 pub(crate) fn counters_here(files: &Files) -> Option<NetworkUse> {
-    let seen = counters_in("/proc/thread-self/net", files)?;
-    // Asked for only where there is a table: the question would load the kernel's module for it.
+    let observed = counters_in("/proc/thread-self/net", files)?;
+    // Queried only if there is a table, because the query would load the kernel's module.
     let by_netlink = || ctnetlink::counters(tracking::entries()?);
-    Some(NetworkUse { tracking: seen.tracking.or_else(by_netlink), ..seen })
+    Some(NetworkUse { tracking: observed.tracking.or_else(by_netlink), ..observed })
 }
 
 fn counters_in(folder: &str, files: &Files) -> Option<NetworkUse> {
@@ -51,20 +53,20 @@ fn parse(snmp: &str, netstat: &str) -> NetworkUse {
     }
 }
 
-/// One line per CPU. The number of entries is that of the whole table in each of them
-/// (net/netfilter/nf_conntrack_standalone.c). `None`: no line has these columns.
+/// Parses `stat/nf_conntrack`. It has one line per CPU, but each line shows the number of entries
+/// of the whole table (net/netfilter/nf_conntrack_standalone.c). `None`: no line has these columns.
 fn parse_tracking(text: &str) -> Option<TrackingUse> {
-    let columns = hexadecimal(text);
+    let columns = parse_columns(text);
     let sum = |name: &str| columns.sum(name);
     Some(TrackingUse {
-        entries: columns.max_number("entries")?,
+        entries: columns.max("entries")?,
         dropped: sum("drop")?,
         evicted: sum("early_drop")?,
         insert_failed: sum("insert_failed")?,
     })
 }
 
-/// A line of names and a line of numbers, each after the same word.
+/// A line of names and a line of numbers. Both begin with the same word, such as `Tcp:`.
 struct Pairs<'a> {
     names: Vec<&'a str>,
     numbers: Vec<&'a str>,
@@ -78,8 +80,8 @@ impl<'a> Pairs<'a> {
     }
 
     fn get(&self, name: &str) -> Option<u64> {
-        let place = self.names.iter().position(|n| *n == name)?;
-        self.numbers.get(place)?.parse().ok()
+        let index = self.names.iter().position(|n| *n == name)?;
+        self.numbers.get(index)?.parse().ok()
     }
 }
 
@@ -88,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_found_by_their_names() {
+    fn tcp_counters_are_found_by_name() {
         let snmp = "Ip: Forwarding\nIp: 1\nTcp: RtoAlgorithm MaxConn OutSegs RetransSegs\nTcp: 1 \
                     -1 700 3\n";
         let netstat = "TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeouts\nTcpExt: 0 5 \
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_of_tcp_are_found_by_their_names() {
+    fn tcp_drop_counters_are_found_by_name() {
         let netstat = "TcpExt: TCPReqQFullDrop TCPReqQFullDoCookies TCPMemoryPressures \
             TCPAbortOnMemory TCPRcvQDrop TCPBacklogDrop PruneCalled PFMemallocDrop\n\
             TcpExt: 1 2 3 4 5 6 7 8\n";
@@ -122,7 +124,7 @@ mod tests {
         assert_eq!(read, expected);
     }
 
-    /// As Linux 6.18, 5.4 and 4.19 write it: the names differ, and so does their order.
+    /// The columns and their order differ between Linux 6.18, 5.4 and 4.19.
     #[test]
     fn tracking_is_read_by_column_names() {
         let new = "entries  clashres found new invalid ignore delete chainlength insert \
@@ -146,8 +148,8 @@ mod tests {
         assert_eq!(parse_tracking("entries drop early_drop insert_failed\n"), None, "no CPU");
         assert_eq!(parse_tracking("entries found\n00000001 00000000\n"), None);
         assert_eq!(parse_tracking("entries drop early_drop insert_failed\nx y z w\n"), None);
-        // A line that was cut off counts for nothing, and hides nothing of the others.
+        // A truncated line is ignored without affecting the others.
         let cut = "entries drop early_drop insert_failed\n5 1 0 0\n5\n";
-        assert_eq!(parse_tracking(cut).map(|seen| seen.dropped), Some(1));
+        assert_eq!(parse_tracking(cut).map(|observed| observed.dropped), Some(1));
     }
 }

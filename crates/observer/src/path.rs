@@ -1,9 +1,9 @@
-//! Counters of dropped packets on the path of a load, of this thread's network and of the whole
-//! machine.
+//! Reads the counters of packets that the kernel drops between the generator and the server. A load
+//! that lost packets measures the network stack's limits, not the server.
 
 use dyno_archive::drops::{BacklogUse, PathUse, TcpMemoryUse};
 
-use crate::columns::hexadecimal;
+use crate::columns::parse_columns;
 use crate::files::Files;
 use crate::{network, tracking};
 
@@ -19,15 +19,15 @@ pub fn counters(files: &Files) -> PathUse {
     }
 }
 
-/// Queues of received packets. `None`: the kernel does not show them.
+/// Counters of the queues of received packets. `None`: the kernel does not show them.
 pub(crate) fn backlog_use(files: &Files) -> Option<BacklogUse> {
-    backlog(&files.read("/proc/net/softnet_stat")?)
+    parse_backlog(&files.read("/proc/net/softnet_stat")?)
 }
 
-/// The columns have no names, and newer kernels have more of them: the first three are the same in
-/// all (net/core/net-procfs.c).
-fn backlog(text: &str) -> Option<BacklogUse> {
-    let cpu = |line: &str| {
+/// Sums the counters of all CPUs. The columns have no names. Their number depends on the kernel,
+/// but the first three are the same in all versions (net/core/net-procfs.c).
+fn parse_backlog(text: &str) -> Option<BacklogUse> {
+    let parse_cpu = |line: &str| {
         let number = |word: &str| u64::from_str_radix(word, 16).ok();
         let mut numbers = line.split_ascii_whitespace().map_while(number);
         let mut next = || numbers.next();
@@ -38,28 +38,30 @@ fn backlog(text: &str) -> Option<BacklogUse> {
         dropped: a.dropped + b.dropped,
         squeezed: a.squeezed + b.squeezed,
     };
-    text.lines().filter_map(cpu).reduce(add)
+    text.lines().filter_map(parse_cpu).reduce(add)
 }
 
-/// Neighbours of IPv4 and IPv6 for which the table had no room. `None`: the kernel does not count.
+/// Number of times that the neighbour tables (ARP and NDISC) were full. `None`: the kernel does not
+/// count them.
 pub(crate) fn neighbour_overflows(files: &Files) -> Option<u64> {
-    let of = |name: &str| {
-        // The table is the machine's, and networks of servers' own do not show it.
+    let overflows = |name: &str| {
+        // Other network namespaces do not show the table, which belongs to the whole machine.
         let text = files
             .read(format!("/proc/1/net/stat/{name}"))
             .or_else(|| files.read(format!("/proc/net/stat/{name}")))?;
-        hexadecimal(&text).sum("table_fulls")
+        parse_columns(&text).sum("table_fulls")
     };
-    // A kernel without IPv6 has the first alone.
-    [of("arp_cache"), of("ndisc_cache")].into_iter().flatten().reduce(|a, b| a + b)
+    // A kernel without IPv6 has only the first table.
+    let tables = [overflows("arp_cache"), overflows("ndisc_cache")];
+    tables.into_iter().flatten().reduce(|a, b| a + b)
 }
 
-/// Memory of TCP sockets of all networks. `None`: the kernel does not show it.
+/// Memory of the TCP sockets of all networks, with its limits. `None`: the kernel does not show it.
 pub(crate) fn tcp_memory(files: &Files) -> Option<TcpMemoryUse> {
-    memory(&files.read("/proc/net/sockstat")?, &files.read("/proc/sys/net/ipv4/tcp_mem")?)
+    parse_tcp_memory(&files.read("/proc/net/sockstat")?, &files.read("/proc/sys/net/ipv4/tcp_mem")?)
 }
 
-fn memory(sockstat: &str, tcp_mem: &str) -> Option<TcpMemoryUse> {
+fn parse_tcp_memory(sockstat: &str, tcp_mem: &str) -> Option<TcpMemoryUse> {
     let tcp = sockstat.lines().find_map(|line| line.strip_prefix("TCP:"))?;
     let mut words = tcp.split_ascii_whitespace().skip_while(|word| *word != "mem").skip(1);
     let limits: Vec<u64> = tcp_mem.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
@@ -72,14 +74,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn backlog_adds_cpus_of_any_number_of_columns() {
+    fn backlog_is_summed_for_any_number_of_columns() {
         let new = "0000000a 00000001 00000002 00000000 00000000 00000000 00000000 00000000\n\
             00000dd6 000000ff 00000000 00000000\n";
         let expected = BacklogUse { processed: 0xde0, dropped: 0x100, squeezed: 2 };
-        assert_eq!(backlog(new), Some(expected));
-        assert_eq!(backlog(""), None);
-        assert_eq!(backlog("0000000a 00000001\n"), None, "no kernel has so few");
-        assert_eq!(backlog("cpu drops squeezed\n1 2 3\n").map(|seen| seen.dropped), Some(2));
+        assert_eq!(parse_backlog(new), Some(expected));
+        assert_eq!(parse_backlog(""), None);
+        assert_eq!(parse_backlog("0000000a 00000001\n"), None, "fewer columns than any kernel has");
+        assert_eq!(parse_backlog("cpu drops squeezed\n1 2 3\n").map(|used| used.dropped), Some(2));
     }
 
     #[test]
@@ -87,19 +89,19 @@ mod tests {
         let sockstat =
             "sockets: used 27\nTCP: inuse 1 orphan 0 tw 1 alloc 1 mem 94\nUDP: inuse 0 mem 7\n";
         let expected = TcpMemoryUse { pages: 94, pressure_pages: 20, most_pages: 30 };
-        assert_eq!(memory(sockstat, "10\t20\t30\n"), Some(expected));
-        assert_eq!(memory("TCP: inuse 1\n", "10\t20\t30\n"), None);
-        assert_eq!(memory(sockstat, "10\n"), None);
-        assert_eq!(memory("", ""), None);
+        assert_eq!(parse_tcp_memory(sockstat, "10\t20\t30\n"), Some(expected));
+        assert_eq!(parse_tcp_memory("TCP: inuse 1\n", "10\t20\t30\n"), None);
+        assert_eq!(parse_tcp_memory(sockstat, "10\n"), None);
+        assert_eq!(parse_tcp_memory("", ""), None);
     }
 
     #[test]
-    fn overflows_need_their_column() {
+    fn overflows_without_their_column_are_unknown() {
         let new = "entries  allocs   unresolved_discards table_fulls\n\
             00000002 00000000 00000000            00000003\n\
             00000002 00000002 00000000            0000000a\n";
-        assert_eq!(hexadecimal(new).sum("table_fulls"), Some(13));
-        assert_eq!(hexadecimal("entries allocs\n00000002 00000000\n").sum("table_fulls"), None);
+        assert_eq!(parse_columns(new).sum("table_fulls"), Some(13));
+        assert_eq!(parse_columns("entries allocs\n00000002 00000000\n").sum("table_fulls"), None);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! The probes of a run: optional observers of a server, besides the counters that are always read.
-//! Each is attached to the parties of a start, read with every sample, and detached with them.
+//! Loads the probes of a run and attaches them to processes. Probes are optional observers of a
+//! server, in addition to the counters that are always read.
 //!
-//! The guard does not track probes: only file descriptors of this process hold them, and the kernel
-//! removes them when it ends, in whatever way.
+//! A probe is attached to the parties of a start, read with every sample, and detached when the
+//! start ends. Only file descriptors of this process hold a probe, so the kernel removes it when
+//! this process ends for any reason. The guard need not track probes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,63 +11,67 @@ use std::sync::Arc;
 use dyno_archive::probe::{Probe, ProbesUse, RefusedProbe};
 
 use crate::kernel::Refusal;
-use crate::kernel_probes::{CallCounting, ObservationChoice, ProcessObserver, Watching};
+use crate::kernel_probes::{CallCounting, ObservationChoice, PartyMonitor, ProcessObserver};
 use crate::stacks;
 
 /// Programs of a run's probes, loaded once.
 #[derive(Default)]
 #[allow(missing_debug_implementations)] // Maps in the kernel have none.
 pub struct Probes {
-    /// `None`: nothing of it is wanted.
-    inside: Option<Result<ProcessObserver, Refusal>>,
-    /// Why there are no profiles; `None`: there are, or none is wanted.
-    no_profile: Option<Refusal>,
+    /// Observer in the kernel, or why it is unavailable. `None`: no requested probe needs it.
+    observer: Option<Result<ProcessObserver, Refusal>>,
+    /// Why profiles are unavailable. `None`: they are available, or not requested.
+    profile_refusal: Option<Refusal>,
 }
 
 impl Probes {
-    /// Loads what these probes need. An unavailable probe is no error: its values stay unknown, and
-    /// [`Probes::probes_use`] says why.
+    /// Loads the programs that these probes need. If a probe is unavailable, its values stay
+    /// unknown, and [`Probes::probes_use`] returns the reason.
     #[must_use]
-    pub fn load(asked: &BTreeSet<Probe>) -> Probes {
-        let wanted = observation_choice(asked);
+    pub fn load(requested: &BTreeSet<Probe>) -> Probes {
+        let choice = observation_choice(requested);
         Probes {
-            inside: (wanted != ObservationChoice::default()).then(|| ProcessObserver::load(wanted)),
-            no_profile: asked.contains(&Probe::Profile).then(stacks::refusal).flatten(),
+            observer: (choice != ObservationChoice::default())
+                .then(|| ProcessObserver::load(choice)),
+            profile_refusal: requested.contains(&Probe::Profile).then(stacks::refusal).flatten(),
         }
     }
 
-    /// Attaches the probes that are asked for to a process and its descendants. `None`: none of
-    /// them is attached to processes, or none is available.
+    /// Attaches the requested probes to a process and its descendants. `None`: no requested probe
+    /// is attached to processes, or none is available.
     ///
     /// # Errors
     /// Too many processes are monitored already; as a sentence.
     pub fn attach(
         &self,
-        asked: &BTreeSet<Probe>,
+        requested: &BTreeSet<Probe>,
         pid: u32,
-    ) -> Result<Option<Arc<Watching>>, String> {
-        let inside = self.inside.as_ref().and_then(|inside| inside.as_ref().ok());
-        let inside = inside.filter(|_| observation_choice(asked) != ObservationChoice::default());
-        inside.map(|inside| inside.watch(pid).map(Arc::new)).transpose()
+    ) -> Result<Option<Arc<PartyMonitor>>, String> {
+        let needs_observer = observation_choice(requested) != ObservationChoice::default();
+        let available = self.observer.as_ref().and_then(|loaded| loaded.as_ref().ok());
+        let observer = available.filter(|_| needs_observer);
+        observer.map(|observer| observer.watch(pid).map(Arc::new)).transpose()
     }
 
-    /// The requested probes that are available.
+    /// Splits the requested probes into available and refused ones.
     #[must_use]
-    pub fn probes_use(&self, asked: &BTreeSet<Probe>) -> ProbesUse {
+    pub fn probes_use(&self, requested: &BTreeSet<Probe>) -> ProbesUse {
         let refused: Vec<RefusedProbe> =
-            asked.iter().filter_map(|probe| self.probe_refusal(*probe)).collect();
+            requested.iter().filter_map(|probe| self.probe_refusal(*probe)).collect();
         let is_refused = |probe: &&Probe| refused.iter().any(|refused| refused.probe == **probe);
-        let attached = asked.iter().filter(|probe| !is_refused(probe)).copied().collect();
+        let attached = requested.iter().filter(|probe| !is_refused(probe)).copied().collect();
         ProbesUse { attached, refused }
     }
 
     fn probe_refusal(&self, probe: Probe) -> Option<RefusedProbe> {
         let refusal = match probe {
-            Probe::Profile => self.no_profile.as_ref(),
-            _ if is_inside(probe) => self.inside.as_ref().and_then(|inside| match inside {
-                Ok(inside) => inside.refusal().filter(|_| !is_counted(probe)),
-                Err(refusal) => Some(refusal),
-            }),
+            Probe::Profile => self.profile_refusal.as_ref(),
+            _ if needs_kernel_observer(probe) => {
+                self.observer.as_ref().and_then(|loaded| match loaded {
+                    Ok(observer) => observer.refusal().filter(|_| !counts_syscalls(probe)),
+                    Err(refusal) => Some(refusal),
+                })
+            }
             _ => None,
         };
         refusal.map(|Refusal { why, hint }| RefusedProbe {
@@ -77,20 +82,20 @@ impl Probes {
     }
 }
 
-/// Why processes cannot be observed from the kernel here, except perhaps for call counts; `None`:
-/// they can.
+/// Returns why eBPF programs cannot observe processes here. `None`: they can. Even if they cannot,
+/// [`can_count_syscalls`] may return true.
 #[must_use]
 pub fn refusal() -> Option<Refusal> {
-    let wanted = ObservationChoice { states: true, modes: true, calls: CallCounting::Sliced };
-    match ProcessObserver::load(wanted) {
-        Ok(inside) => inside.refusal().cloned(),
+    let choice = ObservationChoice { states: true, modes: true, calls: CallCounting::Sliced };
+    match ProcessObserver::load(choice) {
+        Ok(observer) => observer.refusal().cloned(),
         Err(refusal) => Some(refusal),
     }
 }
 
-/// Whether calls can be counted here all the same.
+/// Whether system calls can be counted here, with or without an eBPF program.
 #[must_use]
-pub fn counts_calls() -> bool {
+pub fn can_count_syscalls() -> bool {
     ProcessObserver::load(ObservationChoice {
         calls: CallCounting::Sliced,
         ..ObservationChoice::default()
@@ -98,30 +103,27 @@ pub fn counts_calls() -> bool {
     .is_ok()
 }
 
-/// Whether a probe can do without a program in the kernel.
-const fn is_counted(probe: Probe) -> bool {
+/// Whether a probe counts system calls, which is possible without an eBPF program.
+const fn counts_syscalls(probe: Probe) -> bool {
     matches!(probe, Probe::Syscalls | Probe::EverySyscall)
 }
 
-/// Whether a probe needs a program in the kernel.
-const fn is_inside(probe: Probe) -> bool {
+/// Whether a probe uses the [`ProcessObserver`].
+const fn needs_kernel_observer(probe: Probe) -> bool {
     match probe {
         Probe::Syscalls | Probe::EverySyscall | Probe::States | Probe::Modes => true,
         Probe::KernelStamps | Probe::Profile | Probe::Runtime => false,
     }
 }
 
-fn observation_choice(asked: &BTreeSet<Probe>) -> ObservationChoice {
-    let calls = match (asked.contains(&Probe::EverySyscall), asked.contains(&Probe::Syscalls)) {
+fn observation_choice(requested: &BTreeSet<Probe>) -> ObservationChoice {
+    let has = |probe| requested.contains(&probe);
+    let calls = match (has(Probe::EverySyscall), has(Probe::Syscalls)) {
         (true, _) => CallCounting::Every,
         (false, true) => CallCounting::Sliced,
         (false, false) => CallCounting::None,
     };
-    ObservationChoice {
-        states: asked.contains(&Probe::States),
-        modes: asked.contains(&Probe::Modes),
-        calls,
-    }
+    ObservationChoice { states: has(Probe::States), modes: has(Probe::Modes), calls }
 }
 
 #[cfg(test)]
@@ -129,10 +131,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_had_is_named_with_the_reason() {
+    fn unavailable_probe_is_refused_with_its_reason() {
         let why = "this user may not";
         let refusal = Refusal { why: why.into(), hint: "Be root." };
-        let probes = Probes { inside: Some(Err(refusal)), no_profile: None };
+        let probes = Probes { observer: Some(Err(refusal)), profile_refusal: None };
         let used = probes.probes_use(&[Probe::KernelStamps, Probe::States].into());
         assert_eq!(used.attached, [Probe::KernelStamps].into());
         assert_eq!(
@@ -143,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_loaded_for_who_asks_for_nothing() {
-        for asked in [BTreeSet::new(), [Probe::KernelStamps].into()] {
-            let probes = Probes::load(&asked);
-            assert!(probes.inside.is_none());
+    fn observer_is_not_loaded_unless_a_probe_needs_it() {
+        for requested in [BTreeSet::new(), [Probe::KernelStamps].into()] {
+            let probes = Probes::load(&requested);
+            assert!(probes.observer.is_none());
             assert_eq!(
-                probes.probes_use(&asked),
-                ProbesUse { attached: asked, refused: Vec::new() }
+                probes.probes_use(&requested),
+                ProbesUse { attached: requested, refused: Vec::new() }
             );
         }
     }

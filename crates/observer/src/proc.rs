@@ -1,4 +1,5 @@
-//! `/proc`: processes, threads, and what they used.
+//! Reads processes and threads, their resource use and their listening sockets from `/proc`. It
+//! replaces the counters of a control group where none can be created.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,11 +23,11 @@ pub struct Stat {
     pub state: char,
     pub parent: u32,
     pub session: u32,
-    /// Threads that live, of the whole process.
+    /// Number of living threads of the whole process.
     pub threads: u32,
-    /// Ticks of the clock from the start of the machine to that of the process or thread.
+    /// Clock ticks from the start of the machine to that of the process or thread.
     pub began_ticks: u64,
-    /// Page faults without and with reading from a disk.
+    /// Page faults: minor without, major with reading from a disk.
     pub faults_minor: u64,
     pub faults_major: u64,
     /// Clock ticks.
@@ -39,12 +40,12 @@ pub struct Stat {
     pub children_sys_ticks: u64,
     /// Its last thread is exiting.
     pub is_exiting: bool,
-    /// It ignores SIGCHLD: the kernel reaps its children, and their use is in no totals.
+    /// It ignores SIGCHLD. The kernel then reaps its children and adds their use to no totals.
     pub ignores_children: bool,
 }
 
 impl Stat {
-    /// The name is in parentheses and may hold anything, parentheses too.
+    /// Parses a line. The name is in parentheses and may itself contain parentheses.
     #[must_use]
     pub fn parse(text: &str) -> Option<Stat> {
         let (open, close) = (text.find('(')?, text.rfind(')')?);
@@ -94,11 +95,11 @@ pub fn all_pids() -> Vec<u32> {
     entries.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The living processes of a session: a subject's, where it has no control group.
+/// The living processes of a session.
 #[must_use]
 pub fn session_pids(session: u32) -> Vec<u32> {
-    let is_its = |stat: &Stat| stat.session == session && !stat.is_dead();
-    let is_member = |pid: &u32| Stat::read(*pid).is_some_and(|stat| is_its(&stat));
+    let is_member =
+        |pid: &u32| Stat::read(*pid).is_some_and(|stat| stat.session == session && !stat.is_dead());
     all_pids().into_iter().filter(is_member).collect()
 }
 
@@ -120,7 +121,7 @@ pub(crate) fn totals(pid: u32, stat: &Stat) -> ProcessUse {
     }
 }
 
-/// Totals of a process, read with files that stay open. `None`: it has ended.
+/// Reads the totals of a process with files that stay open. `None`: it has ended.
 pub(crate) fn totals_in(pid: u32, files: &Files) -> Option<ProcessUse> {
     Some(totals(pid, &Stat::parse(&files.read(format!("/proc/{pid}/stat"))?)?))
 }
@@ -142,9 +143,9 @@ pub fn start_time(pid: u32) -> Option<SystemTime> {
 /// Living processes among `roots` and their descendants.
 #[must_use]
 pub fn trees(roots: &[u32]) -> Vec<u32> {
-    let all = all_pids().into_iter().filter_map(|pid| Some((pid, Stat::read(pid)?)));
+    let stats = all_pids().into_iter().filter_map(|pid| Some((pid, Stat::read(pid)?)));
     let living: Vec<(u32, u32)> =
-        all.filter(|(_, stat)| !stat.is_dead()).map(|(pid, stat)| (pid, stat.parent)).collect();
+        stats.filter(|(_, stat)| !stat.is_dead()).map(|(pid, stat)| (pid, stat.parent)).collect();
     descendants(roots, &living)
 }
 
@@ -156,63 +157,64 @@ pub fn descendants_of(root: u32) -> Vec<u32> {
 
 /// Processes in `roots` and their descendants, zombies included.
 pub(crate) fn tree_stats(roots: &[u32]) -> Vec<(u32, Stat)> {
-    let mut all: Vec<(u32, Stat)> =
+    let mut stats: Vec<(u32, Stat)> =
         all_pids().into_iter().filter_map(|pid| Some((pid, Stat::read(pid)?))).collect();
-    let parents: Vec<(u32, u32)> = all.iter().map(|(pid, stat)| (*pid, stat.parent)).collect();
-    let wanted = descendants(roots, &parents);
-    all.retain(|(pid, _)| wanted.contains(pid));
-    all
+    let parents: Vec<(u32, u32)> = stats.iter().map(|(pid, stat)| (*pid, stat.parent)).collect();
+    let tree = descendants(roots, &parents);
+    stats.retain(|(pid, _)| tree.contains(pid));
+    stats
 }
 
-/// Returns `roots` and their descendants. `living`: processes with their parents.
-fn descendants(roots: &[u32], living: &[(u32, u32)]) -> Vec<u32> {
-    let mut found: Vec<u32> =
-        roots.iter().copied().filter(|root| living.iter().any(|(pid, _)| pid == root)).collect();
-    let mut looked_at = 0;
-    while let Some(parent) = found.get(looked_at).copied() {
+/// Returns `roots` and their descendants. `parents`: pairs of a process and its parent.
+fn descendants(roots: &[u32], parents: &[(u32, u32)]) -> Vec<u32> {
+    let mut tree: Vec<u32> =
+        roots.iter().copied().filter(|root| parents.iter().any(|(pid, _)| pid == root)).collect();
+    let mut next = 0;
+    while let Some(parent) = tree.get(next).copied() {
         let children: Vec<u32> =
-            living.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid).collect();
-        found.extend(children.into_iter().filter(|child| !roots.contains(child)));
-        looked_at += 1;
+            parents.iter().filter(|(_, its)| *its == parent).map(|(pid, _)| *pid).collect();
+        tree.extend(children.into_iter().filter(|child| !roots.contains(child)));
+        next += 1;
     }
-    found
+    tree
 }
 
-/// Processes that listen on a port of this thread's network, at any address, as far as dyno may
-/// inspect them.
+/// Processes that listen on a port of this thread's network, at any address. Processes that dyno
+/// may not inspect are missing.
 #[must_use]
-pub fn listening_on(port: u16) -> Vec<u32> {
+pub fn pids_listening_on(port: u16) -> Vec<u32> {
     let tables = ["tcp", "tcp6"]
         .map(|table| read(format!("/proc/thread-self/net/{table}")).unwrap_or_default());
-    let all = tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(listening);
-    let wanted: BTreeSet<u64> =
+    let all = tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(parse_listener);
+    let inodes: BTreeSet<u64> =
         all.filter(|(addr, _)| addr.port() == port).map(|(_, inode)| inode).collect();
-    if wanted.is_empty() {
+    if inodes.is_empty() {
         return Vec::new();
     }
-    // Numbers of sockets are unique on the machine, so other networks' sockets cannot match.
-    let holds = |pid: &u32| sockets(*pid).iter().any(|inode| wanted.contains(inode));
+    // Inodes of sockets are unique on the machine, so sockets of other networks cannot match.
+    let holds = |pid: &u32| socket_inodes(*pid).iter().any(|inode| inodes.contains(inode));
     all_pids().into_iter().filter(holds).collect()
 }
 
-/// Counters of every thread of a process. Threads that end in the meantime are left out.
+/// Reads the counters of every thread of a process. Threads that end meanwhile are left out.
 #[must_use]
 pub fn threads(pid: u32) -> Vec<ThreadUse> {
     threads_in(pid, &Files::default())
 }
 
-/// The same with files that stay open.
+/// Reads the counters of every thread of a process with files that stay open.
 pub(crate) fn threads_in(pid: u32, files: &Files) -> Vec<ThreadUse> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
-    tasks.filter_map(|task| thread(pid, &task.ok()?.path(), files)).collect()
+    tasks.filter_map(|task| read_thread(pid, &task.ok()?.path(), files)).collect()
 }
 
-fn thread(pid: u32, task: &Path, files: &Files) -> Option<ThreadUse> {
+fn read_thread(pid: u32, task: &Path, files: &Files) -> Option<ThreadUse> {
     let tid = task.file_name()?.to_str()?.parse().ok()?;
-    // Read first: if the thread runs while the others are read, it differs the next time.
+    // Read before the other files: if the thread runs while those are read, its `schedstat` will
+    // differ in the next sample, and they are read again.
     let schedstat = files.read(task.join("schedstat")).unwrap_or_default();
-    if let Some(known) = files.unless_it_ran(pid, tid, &schedstat) {
-        return Some(known);
+    if let Some(unchanged) = files.cached_thread(pid, tid, &schedstat) {
+        return Some(unchanged);
     }
     let stat = Stat::parse(&files.read(task.join("stat"))?)?;
     let tick = tick_ns();
@@ -236,13 +238,13 @@ fn thread(pid: u32, task: &Path, files: &Files) -> Option<ThreadUse> {
         faults_major: Some(stat.faults_major),
         seen: None,
     };
-    files.keep(schedstat, &used);
+    files.cache_thread(schedstat, &used);
     Some(used)
 }
 
 fn status_field(status: &str, key: &str) -> Option<u64> {
-    let rest = status.lines().find_map(|line| line.strip_prefix(key))?;
-    rest.split_ascii_whitespace().next()?.parse().ok()
+    let value = status.lines().find_map(|line| line.strip_prefix(key))?;
+    value.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// Resident memory of a process in bytes.
@@ -258,7 +260,7 @@ pub(crate) fn rss_parts(pid: u32, files: &Files) -> Option<(u64, u64)> {
     Some((bytes("RssAnon:")?, bytes("RssShmem:")?))
 }
 
-/// Highest resident memory that this process has had, in bytes.
+/// Peak resident memory of this process, in bytes.
 #[must_use]
 pub fn own_rss_peak_bytes() -> Option<u64> {
     Some(status_field(&read("/proc/self/status")?, "VmHWM:")? * 1024)
@@ -270,77 +272,93 @@ pub fn own_cpu_ns() -> u64 {
     clock_ns(ClockId::ProcessCPUTime)
 }
 
-/// CPU time and last CPU of every process except this one and kernel threads.
+/// Reads the CPU time and last CPU of every process except this one and kernel threads.
 #[must_use]
-pub fn other_processes() -> Vec<Other> {
+pub fn other_processes() -> Vec<ProcessSnapshot> {
     let own = std::process::id();
-    let one = |pid: u32| {
+    let read_process = |pid: u32| {
         let text = read(format!("/proc/{pid}/stat"))?;
-        // Kernel threads, which work for all processes, are children of its second process.
+        // Kernel threads are children of the second process.
         const KTHREADD: u32 = 2;
         let stat = Stat::parse(&text).filter(|stat| pid != KTHREADD && stat.parent != KTHREADD)?;
         let run_ns = (stat.user_ticks + stat.sys_ticks) * tick_ns();
         let reaped_ns = (stat.children_user_ticks + stat.children_sys_ticks) * tick_ns();
         let (parent, last_cpu) = (stat.parent, last_cpu(&text)?);
         let began_ticks = stat.began_ticks;
-        Some(Other { pid, began_ticks, parent, name: stat.name, run_ns, reaped_ns, last_cpu })
+        Some(ProcessSnapshot {
+            pid,
+            began_ticks,
+            parent,
+            name: stat.name,
+            run_ns,
+            reaped_ns,
+            last_cpu,
+        })
     };
-    all_pids().into_iter().filter(|pid| *pid != own).filter_map(one).collect()
+    all_pids().into_iter().filter(|pid| *pid != own).filter_map(read_process).collect()
 }
 
-/// CPU time of each process of `after` since `before`, including that of children that ended in the
-/// meantime: a compiler often ends before the second list, but its driver does not. `ours`:
-/// processes of dyno, whose children belong to the run. `most_ns`: CPU time of all CPUs together
-/// between the two lists, an upper bound of the sum.
+/// Computes the CPU time of each process of `after` since `before`, including that of children that
+/// ended meanwhile. A compiler, for example, often ends before the second list, but the build tool
+/// that started it does not.
+///
+/// `ours`: processes of dyno, whose children belong to the run. `most_ns`: CPU time of all CPUs
+/// together between the two lists, an upper bound of the sum.
 #[must_use]
 pub fn cpu_time_between<'a>(
-    before: &[Other],
-    after: &'a [Other],
+    before: &[ProcessSnapshot],
+    after: &'a [ProcessSnapshot],
     ours: &BTreeSet<u32>,
     most_ns: u64,
-) -> Vec<(&'a Other, u64)> {
-    let earlier: BTreeMap<Key, &Other> = before.iter().map(|other| (other.key(), other)).collect();
-    let then = |other: &Other| {
-        earlier.get(&other.key()).map_or((0, 0), |then| (then.run_ns, then.reaped_ns))
+) -> Vec<(&'a ProcessSnapshot, u64)> {
+    let earlier: BTreeMap<Key, &ProcessSnapshot> =
+        before.iter().map(|other| (other.key(), other)).collect();
+    let earlier_use = |process: &ProcessSnapshot| {
+        earlier.get(&process.key()).map_or((0, 0), |before| (before.run_ns, before.reaped_ns))
     };
-    let mut of_children: BTreeMap<u32, u64> = after
+    let mut children_ns: BTreeMap<u32, u64> = after
         .iter()
-        .map(|other| (other.pid, other.reaped_ns.saturating_sub(then(other).1)))
+        .map(|process| (process.pid, process.reaped_ns.saturating_sub(earlier_use(process).1)))
         .collect();
-    leave_out_earlier_use(before, after, &mut of_children);
-    of_children.retain(|pid, _| !ours.contains(pid));
-    let own: Vec<u64> =
-        after.iter().map(|other| other.run_ns.saturating_sub(then(other).0)).collect();
-    bound(&mut of_children, most_ns, own.iter().sum());
-    let used = |(other, own): (&'a Other, u64)| {
-        (other, own + of_children.get(&other.pid).copied().unwrap_or(0))
+    subtract_earlier_use(before, after, &mut children_ns);
+    children_ns.retain(|pid, _| !ours.contains(pid));
+    let own_ns: Vec<u64> =
+        after.iter().map(|process| process.run_ns.saturating_sub(earlier_use(process).0)).collect();
+    bound_children_time(&mut children_ns, most_ns, own_ns.iter().sum());
+    let total = |(process, own_ns): (&'a ProcessSnapshot, u64)| {
+        (process, own_ns + children_ns.get(&process.pid).copied().unwrap_or(0))
     };
-    after.iter().zip(own).map(used).collect()
+    after.iter().zip(own_ns).map(total).collect()
 }
 
-/// Subtracts the earlier use of processes that have ended. Their whole lives are in the totals of
-/// the process that waited for them: the parent, or, if that has ended too, one of its ancestors.
-/// The nearest living ancestor has it, unless the parent ended first and left its child to one
-/// farther up.
-fn leave_out_earlier_use(before: &[Other], after: &[Other], of_children: &mut BTreeMap<u32, u64>) {
-    let alive: BTreeSet<Key> = after.iter().map(Other::key).collect();
-    let by_pid: BTreeMap<u32, &Other> = before.iter().map(|other| (other.pid, other)).collect();
+/// Subtracts from `children_ns` what processes that have ended had used before. Their whole
+/// CPU time is in the totals of the process that waited for them: the parent or another ancestor.
+/// Usually that is the nearest living ancestor. If the parent ended before its child, it may be an
+/// ancestor farther up.
+fn subtract_earlier_use(
+    before: &[ProcessSnapshot],
+    after: &[ProcessSnapshot],
+    children_ns: &mut BTreeMap<u32, u64>,
+) {
+    let alive: BTreeSet<Key> = after.iter().map(ProcessSnapshot::key).collect();
+    let by_pid: BTreeMap<u32, &ProcessSnapshot> =
+        before.iter().map(|other| (other.pid, other)).collect();
     for ended in before.iter().filter(|other| !alive.contains(&other.key())) {
-        let mut known_ns = ended.run_ns + ended.reaped_ns;
+        let mut earlier_ns = ended.run_ns + ended.reaped_ns;
         let mut parent = ended.parent;
-        // The lists are not read in one instant, so their parents may form a circle.
+        // The processes of a list are not read at one instant, so their parents may form a cycle.
         for generation in 0..before.len() {
             let Some(ancestor) = by_pid.get(&parent) else { break };
             parent = ancestor.parent;
             if !alive.contains(&ancestor.key()) {
                 continue;
             }
-            let total_ns = of_children.entry(ancestor.pid).or_default();
-            let deducted_ns = known_ns.min(*total_ns);
+            let total_ns = children_ns.entry(ancestor.pid).or_default();
+            let deducted_ns = earlier_ns.min(*total_ns);
             *total_ns -= deducted_ns;
-            known_ns -= deducted_ns;
-            // Only a living parent can have waited for it.
-            if generation == 0 || known_ns == 0 {
+            earlier_ns -= deducted_ns;
+            // If the parent is alive, no other process can have waited for the child.
+            if generation == 0 || earlier_ns == 0 {
                 break;
             }
         }
@@ -350,21 +368,21 @@ fn leave_out_earlier_use(before: &[Other], after: &[Other], of_children: &mut BT
 /// Bounds the CPU time of ended children by the remaining CPU time. A total above all CPU time
 /// includes an unknown amount of earlier use, so it counts as zero. An excess of the other totals
 /// is subtracted from the largest, which most likely includes it.
-fn bound(of_children: &mut BTreeMap<u32, u64>, most_ns: u64, own_ns: u64) {
-    // Reading the lists takes time, and the kernel counts in ticks.
-    const BLUR: u64 = 10;
-    let mut left_ns = most_ns.saturating_sub(own_ns);
-    let mut totals: Vec<&mut u64> = of_children.values_mut().collect();
+fn bound_children_time(children_ns: &mut BTreeMap<u32, u64>, most_ns: u64, own_ns: u64) {
+    // A tenth of tolerance: reading the lists takes time, and the kernel counts in ticks.
+    const TOLERANCE_DIVISOR: u64 = 10;
+    let mut remaining_ns = most_ns.saturating_sub(own_ns);
+    let mut totals: Vec<&mut u64> = children_ns.values_mut().collect();
     totals.sort_unstable();
     for total_ns in totals {
-        let is_possible = *total_ns <= most_ns.saturating_add(most_ns / BLUR);
-        *total_ns = if is_possible { left_ns.min(*total_ns) } else { 0 };
-        left_ns -= *total_ns;
+        let is_possible = *total_ns <= most_ns.saturating_add(most_ns / TOLERANCE_DIVISOR);
+        *total_ns = if is_possible { remaining_ns.min(*total_ns) } else { 0 };
+        remaining_ns -= *total_ns;
     }
 }
 
-/// Identity of a process: its PID, and its start time, which distinguishes it from a later process
-/// with the same PID.
+/// Identity of a process: its PID and its start time. The start time distinguishes it from a later
+/// process with the same PID.
 type Key = (u32, u64);
 
 /// This process and its descendants.
@@ -373,9 +391,9 @@ pub fn own_tree() -> BTreeSet<u32> {
     trees(&[std::process::id()]).into_iter().collect()
 }
 
-/// A process other than dyno.
+/// CPU use of a process other than dyno, at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Other {
+pub struct ProcessSnapshot {
     pub pid: u32,
     /// Clock ticks from the start of the machine to that of the process.
     pub began_ticks: u64,
@@ -389,40 +407,45 @@ pub struct Other {
     pub last_cpu: u32,
 }
 
-impl Other {
+impl ProcessSnapshot {
     const fn key(&self) -> Key {
         (self.pid, self.began_ticks)
     }
 }
 
-/// The 39th field of `/proc/PID/stat` (proc_pid_stat(5)).
+/// Parses the last CPU, the 39th field of `/proc/PID/stat` (proc_pid_stat(5)).
 fn last_cpu(stat: &str) -> Option<u32> {
     stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(36)?.parse().ok()
 }
 
-/// Process that listens on an IPv4 address and port of this thread's network: `(pid, name)`, if
-/// dyno may inspect it. A listener at this address takes precedence over one at every address, as
-/// in the kernel.
+/// PID and name of the process that listens on an IPv4 address and port of this thread's network.
+/// `None`: there is none, or dyno may not inspect it. As in the kernel, a listener at exactly this
+/// address takes precedence over a listener at any address.
 #[must_use]
 pub fn listener_at(addr: SocketAddrV4) -> Option<(u32, String)> {
-    listener_seen_by("thread-self", addr)
+    find_listener("thread-self", addr)
 }
 
-/// Process that listens on an address in the network of process `pid`.
+/// PID and name of the process that listens on an address in the network of process `pid`.
 #[must_use]
 pub fn listener_in_network_of(pid: u32, addr: SocketAddrV4) -> Option<(u32, String)> {
-    listener_seen_by(&pid.to_string(), addr)
+    find_listener(&pid.to_string(), addr)
 }
 
-fn listener_seen_by(viewer: &str, addr: SocketAddrV4) -> Option<(u32, String)> {
+fn find_listener(viewer: &str, addr: SocketAddrV4) -> Option<(u32, String)> {
     let exact = u32::from_ne_bytes(addr.ip().octets());
-    let mapped = format!("0000000000000000FFFF0000{exact:08X}");
+    let mapped_to_v6 = format!("0000000000000000FFFF0000{exact:08X}");
     let table = |name: &str| read(format!("/proc/{viewer}/net/{name}"));
     let (v4, v6) = (table("tcp"), table("tcp6"));
-    let places =
-        [(&v4, format!("{exact:08X}")), (&v6, mapped), (&v4, "0".repeat(8)), (&v6, "0".repeat(32))];
-    let inode =
-        places.iter().find_map(|(table, at)| listening_inode(table.as_ref()?, at, addr.port()))?;
+    let candidates = [
+        (&v4, format!("{exact:08X}")),
+        (&v6, mapped_to_v6),
+        (&v4, "0".repeat(8)),
+        (&v6, "0".repeat(32)),
+    ];
+    let inode = candidates
+        .iter()
+        .find_map(|(table, address)| listening_inode(table.as_ref()?, address, addr.port()))?;
     let socket = format!("socket:[{inode}]");
     all_pids().into_iter().find_map(|pid| {
         let mut fds = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
@@ -435,22 +458,23 @@ fn listener_seen_by(viewer: &str, addr: SocketAddrV4) -> Option<(u32, String)> {
     })
 }
 
-/// Addresses and ports on which these processes listen, in order, each once, if visible to dyno.
+/// Addresses and ports on which these processes listen, sorted, each once. Sockets that dyno may
+/// not inspect are missing.
 #[must_use]
 pub fn listeners(pids: &[u32]) -> Vec<SocketAddr> {
     let Some(first) = pids.first() else { return Vec::new() };
-    let held: BTreeSet<u64> = pids.iter().flat_map(|pid| sockets(*pid)).collect();
-    // The processes' view: they may be in another network namespace.
+    let held: BTreeSet<u64> = pids.iter().flat_map(|pid| socket_inodes(*pid)).collect();
+    // Through the first process, because it may be in another network namespace than dyno.
     let tables =
         ["tcp", "tcp6"].map(|table| read(format!("/proc/{first}/net/{table}")).unwrap_or_default());
-    let all = tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(listening);
+    let all = tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(parse_listener);
     let ours: BTreeSet<SocketAddr> =
         all.filter(|(_, inode)| held.contains(inode)).map(|(addr, _)| addr).collect();
     ours.into_iter().collect()
 }
 
-/// The inodes of a process's sockets.
-fn sockets(pid: u32) -> Vec<u64> {
+/// Inodes of a process's sockets.
+fn socket_inodes(pid: u32) -> Vec<u64> {
     let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let inode = |fd: fs::DirEntry| {
         let link = fs::read_link(fd.path()).ok()?.into_os_string().into_string().ok()?;
@@ -459,14 +483,15 @@ fn sockets(pid: u32) -> Vec<u64> {
     fds.filter_map(inode).collect()
 }
 
-/// Address and inode of a line of `/proc/net/tcp` or `tcp6`; `None`: it is no listener.
-fn listening(line: &str) -> Option<(SocketAddr, u64)> {
+/// Parses a line of `/proc/net/tcp` or `tcp6` to the address and inode of a listener. `None`: the
+/// socket does not listen.
+fn parse_listener(line: &str) -> Option<(SocketAddr, u64)> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let (address, port) = fields.get(1)?.split_once(':')?;
     if *fields.get(3)? != "0A" {
         return None;
     }
-    // Each word of four bytes is written in the machine's own order.
+    // Each group of four bytes is a number in the machine's byte order.
     let words: Option<Vec<[u8; 4]>> = (0..address.len() / 8)
         .map(|i| u32::from_str_radix(address.get(8 * i..8 * i + 8)?, 16).ok().map(u32::to_ne_bytes))
         .collect();
@@ -479,8 +504,9 @@ fn listening(line: &str) -> Option<(SocketAddr, u64)> {
     Some((SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?), fields.get(9)?.parse().ok()?))
 }
 
-/// Lines of `/proc/net/tcp`: `sl local:PORT remote st … inode`, numbers in hexadecimal, addresses
-/// as words in the machine's own order; state 0A is LISTEN.
+/// Inode of the listener at an address. Lines of `/proc/net/tcp` are
+/// `sl local:PORT remote st … inode`. Numbers are hexadecimal, addresses are in the machine's byte
+/// order, and state 0A is LISTEN.
 fn listening_inode(table: &str, address: &str, port: u16) -> Option<u64> {
     let wanted = format!("{address}:{port:04X}");
     table.lines().skip(1).find_map(|line| {

@@ -1,5 +1,7 @@
-//! TCP sockets of processes: their state by netlink (sock_diag(7)), and the options of some by a
-//! copy of the descriptor (pidfd_getfd(2)).
+//! Reads the TCP sockets of processes: queues, retransmissions and options. They show whether a
+//! server accepts connections too slowly, or delays responses by Nagle's algorithm.
+//!
+//! States come from netlink (sock_diag(7)), options from a copy of the descriptor (pidfd_getfd(2)).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,63 +25,62 @@ use rustix::net::sockopt::{tcp_cork, tcp_nodelay};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Number of connections whose options are read: the same code sets the options of all.
-const LOOKED_AT: u64 = 16;
+/// Most connections whose options are read. A server's code usually sets the same options for all.
+const MAX_OPTIONS_READ: u64 = 16;
 
-/// Room for an answer of the kernel, which sends no more at once.
-const BUFFER: usize = 64 * 1024;
+/// Size of the buffer for netlink responses. The kernel sends no more at once.
+const BUFFER_BYTES: usize = 64 * 1024;
 
-/// As in the kernel's `enum` of TCP states.
+/// `TCP_LISTEN` in the kernel's include/net/tcp_states.h.
 const LISTEN: u8 = 10;
 
-/// Reads the sockets of these processes' listeners. `None`: the kernel does not report them, or
-/// there are none.
+/// Reads the listeners of these processes and the connections to them. `None`: the kernel does not
+/// report sockets, or there are no listeners.
 #[must_use]
-pub fn look(pids: &[u32]) -> Option<SocketsUse> {
-    let held = socket_holders(pids);
-    let all = all_of_network(*pids.first()?);
-    let listeners: Vec<&InetResponse> = all
-        .iter()
-        .filter(|s| s.header.state == LISTEN && held.contains_key(&u64::from(s.header.inode)))
-        .collect();
+pub fn read(pids: &[u32]) -> Option<SocketsUse> {
+    let holders = socket_holders(pids);
+    let sockets = network_sockets(*pids.first()?);
+    let is_held = |s: &InetResponse| holders.contains_key(&u64::from(s.header.inode));
+    let listeners: Vec<&InetResponse> =
+        sockets.iter().filter(|s| s.header.state == LISTEN && is_held(s)).collect();
     let ports: BTreeSet<u16> = listeners.iter().map(|s| s.header.socket_id.source_port).collect();
     if ports.is_empty() {
         return None;
     }
-    let mut seen = SocketsUse {
+    let mut used = SocketsUse {
         listeners: listeners.iter().copied().map(listener).collect(),
         ..SocketsUse::default()
     };
-    // A connection that waits to be accepted has no owner yet.
-    let waits = |s: &InetResponse| {
-        let to = &s.header.socket_id;
-        let is_there = |l: &&InetResponse| {
-            let at = &l.header.socket_id;
-            at.source_port == to.source_port
-                && (at.source_address.is_unspecified() || at.source_address == to.source_address)
+    // A connection that waits to be accepted has no inode, so its listener is found by address.
+    let is_queued = |s: &InetResponse| {
+        let local = &s.header.socket_id;
+        let is_its_listener = |l: &&InetResponse| {
+            let listening = &l.header.socket_id;
+            listening.source_port == local.source_port
+                && (listening.source_address.is_unspecified()
+                    || listening.source_address == local.source_address)
         };
-        s.header.inode == 0 && listeners.iter().any(is_there)
+        s.header.inode == 0 && listeners.iter().any(is_its_listener)
     };
-    let is_theirs = |s: &&InetResponse| {
-        let is_held = held.contains_key(&u64::from(s.header.inode));
-        ports.contains(&s.header.socket_id.source_port) && (is_held || waits(s))
+    let is_served = |s: &&InetResponse| {
+        ports.contains(&s.header.socket_id.source_port) && (is_held(s) || is_queued(s))
     };
-    let connections = all.iter().filter(|s| s.header.state != LISTEN).filter(is_theirs);
+    let connections = sockets.iter().filter(|s| s.header.state != LISTEN).filter(is_served);
     for connection in connections {
-        add(&mut seen, connection);
-        if seen.options_of < LOOKED_AT
-            && let Some((pid, fd)) = held.get(&u64::from(connection.header.inode))
+        add_connection(&mut used, connection);
+        if used.options_of < MAX_OPTIONS_READ
+            && let Some((pid, fd)) = holders.get(&u64::from(connection.header.inode))
         {
-            // A descriptor that may not be copied, or is closed, is skipped.
-            let _ = look_at_options(&mut seen, *pid, *fd);
+            // Fails if the descriptor is closed by now, or dyno may not copy it.
+            let _ = add_options(&mut used, *pid, *fd);
         }
     }
-    Some(seen)
+    Some(used)
 }
 
-/// Sockets of the network that a process is in. Empty: the kernel does not report them.
-fn all_of_network(pid: u32) -> Vec<InetResponse> {
-    let all = || {
+/// Sockets of the network that a process is in. Empty if the kernel does not report them.
+fn network_sockets(pid: u32) -> Vec<InetResponse> {
+    let read_all = || {
         [AF_INET, AF_INET6]
             .into_iter()
             .flat_map(|family| dump(family).unwrap_or_default())
@@ -88,15 +89,15 @@ fn all_of_network(pid: u32) -> Vec<InetResponse> {
     let network = format!("/proc/{pid}/ns/net");
     let is_ours = fs::read_link(&network).ok() == fs::read_link("/proc/thread-self/ns/net").ok();
     if is_ours {
-        return all();
+        return read_all();
     }
-    // A thread is in a network of its own choice, and ends with its answer.
-    let there = || {
+    // A separate thread enters the other network, so that this thread stays in its own.
+    let read_there = || {
         let network = fs::File::open(&network).ok()?;
         move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).ok()?;
-        Some(all())
+        Some(read_all())
     };
-    thread::scope(|scope| scope.spawn(there).join().ok().flatten().unwrap_or_default())
+    thread::scope(|scope| scope.spawn(read_there).join().ok().flatten().unwrap_or_default())
 }
 
 fn listener(socket: &InetResponse) -> ListenerUse {
@@ -107,34 +108,35 @@ fn listener(socket: &InetResponse) -> ListenerUse {
     }
 }
 
-fn add(seen: &mut SocketsUse, connection: &InetResponse) {
-    seen.connections += 1;
+/// Adds a connection and its TCP_INFO.
+fn add_connection(used: &mut SocketsUse, connection: &InetResponse) {
+    used.connections += 1;
     for nla in &connection.nlas {
         if let Nla::TcpInfo(info) = nla {
-            seen.retransmitted += u64::from(info.total_retrans);
-            // In microseconds.
-            seen.busy_ns += info.busy_time * 1000;
-            seen.window_limited_ns += info.rwnd_limited * 1000;
-            seen.buffer_limited_ns += info.sndbuf_limited * 1000;
+            used.retransmitted += u64::from(info.total_retrans);
+            // The kernel's times are in microseconds.
+            used.busy_ns += info.busy_time * 1000;
+            used.window_limited_ns += info.rwnd_limited * 1000;
+            used.buffer_limited_ns += info.sndbuf_limited * 1000;
         }
     }
 }
 
-/// Reads the options of a copy of a socket, which is closed at once.
-fn look_at_options(seen: &mut SocketsUse, pid: u32, fd: i32) -> io::Result<()> {
+/// Adds the options of a socket, which are read from a copy of its descriptor.
+fn add_options(used: &mut SocketsUse, pid: u32, fd: i32) -> io::Result<()> {
     let pid = Pid::from_raw(pid as i32).ok_or(io::ErrorKind::NotFound)?;
     let process = pidfd_open(pid, PidfdFlags::empty())?;
     let socket = pidfd_getfd(process, fd, PidfdGetfdFlags::empty())?;
     let (nodelay, cork) = (tcp_nodelay(&socket)?, tcp_cork(&socket)?);
-    seen.options_of += 1;
-    seen.nodelay += u64::from(nodelay);
-    seen.cork += u64::from(cork);
+    used.options_of += 1;
+    used.nodelay += u64::from(nodelay);
+    used.cork += u64::from(cork);
     Ok(())
 }
 
-/// Sockets of processes: by inode, the process and descriptor that hold it.
+/// Sockets of processes: PID and descriptor by inode.
 fn socket_holders(pids: &[u32]) -> BTreeMap<u64, (u32, i32)> {
-    let of = |pid: u32| {
+    let sockets = |pid: u32| {
         let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         fds.filter_map(move |entry| {
             let link = fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok()?;
@@ -142,21 +144,21 @@ fn socket_holders(pids: &[u32]) -> BTreeMap<u64, (u32, i32)> {
             Some((inode, (pid, entry.file_name().to_str()?.parse().ok()?)))
         })
     };
-    pids.iter().flat_map(|&pid| of(pid)).collect()
+    pids.iter().flat_map(|&pid| sockets(pid)).collect()
 }
 
-/// All listening or established TCP sockets of a family in this process's network.
+/// Reads all listening or established TCP sockets of a family in this thread's network.
 fn dump(family: u8) -> io::Result<Vec<InetResponse>> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
     socket.send(&request(family), 0)?;
-    let mut buffer = vec![0; BUFFER];
-    let mut all = Vec::new();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut sockets = Vec::new();
     loop {
         let received = socket.recv(&mut &mut buffer[..], 0)?;
-        if take(&buffer[..received], &mut all)? {
-            return Ok(all);
+        if parse_responses(&buffer[..received], &mut sockets)? {
+            return Ok(sockets);
         }
     }
 }
@@ -164,28 +166,30 @@ fn dump(family: u8) -> io::Result<Vec<InetResponse>> {
 fn request(family: u8) -> Vec<u8> {
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-    let asked = InetRequest {
+    let inet_request = InetRequest {
         family,
         protocol: IPPROTO_TCP,
         extensions: ExtensionFlags::INFO,
         states: StateFlags::LISTEN | StateFlags::ESTABLISHED,
         socket_id: if family == AF_INET { SocketId::new_v4() } else { SocketId::new_v6() },
     };
-    let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(asked).into());
+    let mut message =
+        NetlinkMessage::new(header, SockDiagMessage::InetRequest(inet_request).into());
     message.finalize();
     let mut bytes = vec![0; message.buffer_len()];
     message.serialize(&mut bytes);
     bytes
 }
 
-/// Takes the messages of one answer; true: the last of them.
-fn take(mut bytes: &[u8], all: &mut Vec<InetResponse>) -> io::Result<bool> {
+/// Parses received messages and adds their sockets. Returns whether the last message was among
+/// them.
+fn parse_responses(mut bytes: &[u8], sockets: &mut Vec<InetResponse>) -> io::Result<bool> {
     while !bytes.is_empty() {
         let message =
             <NetlinkMessage<SockDiagMessage>>::deserialize(bytes).map_err(io::Error::other)?;
         match message.payload {
             NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(socket)) => {
-                all.push(*socket);
+                sockets.push(*socket);
             }
             NetlinkPayload::Done(_) => return Ok(true),
             NetlinkPayload::Error(error) => return Err(error.to_io()),
@@ -203,23 +207,23 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn our_own_sockets_are_seen_with_their_options() {
+    fn own_sockets_are_read_with_their_options() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
-        let _waits = TcpStream::connect(addr).unwrap();
+        let _queued = TcpStream::connect(addr).unwrap();
         let _client = TcpStream::connect(addr).unwrap();
-        let (served, _) = listener.accept().unwrap();
-        served.set_nodelay(true).unwrap();
-        let seen = look(&[std::process::id()]).unwrap();
-        let of_port = seen.listeners.iter().find(|l| l.port == addr.port()).unwrap();
-        assert_eq!(of_port.queued, 1, "{seen:?}");
-        assert!(of_port.backlog >= 128, "{seen:?}");
-        // Other tests may have connections, too.
-        assert!(seen.connections >= 2 && seen.options_of >= 1 && seen.nodelay >= 1, "{seen:?}");
+        let (accepted, _) = listener.accept().unwrap();
+        accepted.set_nodelay(true).unwrap();
+        let used = read(&[std::process::id()]).unwrap();
+        let on_port = used.listeners.iter().find(|l| l.port == addr.port()).unwrap();
+        assert_eq!(on_port.queued, 1, "{used:?}");
+        assert!(on_port.backlog >= 128, "{used:?}");
+        // Other tests may have connections as well.
+        assert!(used.connections >= 2 && used.options_of >= 1 && used.nodelay >= 1, "{used:?}");
     }
 
     #[test]
-    fn who_does_not_listen_has_no_sockets_to_look_at() {
-        assert_eq!(look(&[]), None);
+    fn no_processes_have_no_sockets() {
+        assert_eq!(read(&[]), None);
     }
 }

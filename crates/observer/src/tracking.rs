@@ -1,5 +1,5 @@
-//! Connection tracking (netfilter): whether loopback is tracked, and how long the kernel remembers
-//! connections. dyno changes none of it.
+//! Reads the state of connection tracking (netfilter): whether loopback is tracked, and how full
+//! the table is. A full table drops new connections. dyno changes no settings.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -10,20 +10,20 @@ use rustix::net::sockopt::{ip_original_dst, ipv6_original_dst};
 
 use crate::read_number;
 
-/// The table of tracked connections of the network that this thread is in.
+/// Table of tracked connections of this thread's network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrackingTable {
-    /// Whether connections over loopback are in it; `None`: not known.
+    /// Whether the table includes connections over loopback. `None`: unknown.
     pub has_loopback: Option<bool>,
     pub entries: Option<u64>,
-    /// Most entries. Another network than the machine's own has the same limit.
+    /// Most entries. All networks of a machine have the same limit.
     pub most: Option<u64>,
-    /// How long a connection stays after it was closed, seconds (TIME_WAIT).
+    /// How long a closed connection stays in the table (TIME_WAIT), seconds.
     pub time_wait_s: Option<u64>,
 }
 
 impl TrackingTable {
-    /// Reads it, and opens one connection over loopback to see whether it is tracked.
+    /// Reads the table, and opens one connection over loopback to find out whether it is tracked.
     #[must_use]
     pub fn read() -> TrackingTable {
         TrackingTable {
@@ -35,12 +35,12 @@ impl TrackingTable {
     }
 }
 
-/// Connections in the table of this thread's network. `None`: there is no table.
+/// Number of connections in the table of this thread's network. `None`: there is no table.
 pub(crate) fn entries() -> Option<u64> {
     setting("nf_conntrack_count")
 }
 
-/// Most connections that the kernel tracks in a network. `None`: it tracks none, or does not say.
+/// Most connections that the kernel tracks in a network. `None`: there is no table.
 pub(crate) fn max_connections() -> Option<u64> {
     setting("nf_conntrack_max")
 }
@@ -49,15 +49,15 @@ fn setting(name: &str) -> Option<u64> {
     read_number(format!("/proc/sys/net/netfilter/{name}"))
 }
 
-/// Whether a connection over loopback is tracked in the network that this thread is in. Any user
-/// may ask that. `None`: no connection could be made.
+/// Whether a connection over loopback is tracked in this thread's network. The check needs no
+/// privilege. `None`: no connection could be made.
 #[must_use]
 pub fn is_loopback_tracked() -> Option<bool> {
     let listener =
         TcpListener::bind("127.0.0.1:0").or_else(|_| TcpListener::bind("[::1]:0")).ok()?;
-    /// Loopback answers in microseconds, and a full table drops the request to connect.
-    const PATIENCE: Duration = Duration::from_millis(500);
-    match TcpStream::connect_timeout(&listener.local_addr().ok()?, PATIENCE) {
+    /// Connecting over loopback takes microseconds, unless a full table drops the SYN.
+    const TIMEOUT: Duration = Duration::from_millis(500);
+    match TcpStream::connect_timeout(&listener.local_addr().ok()?, TIMEOUT) {
         Ok(stream) => is_tracked(&stream),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             (entries()? >= max_connections()?).then_some(true)
@@ -67,19 +67,20 @@ pub fn is_loopback_tracked() -> Option<bool> {
 }
 
 /// Whether a connection is tracked. The kernel looks it up in its table to return its original
-/// destination (`getorigdst` in net/netfilter/nf_conntrack_proto.c). `None`: it does not say.
+/// destination (`getorigdst` in net/netfilter/nf_conntrack_proto.c). `None`: unknown.
 fn is_tracked(stream: &TcpStream) -> Option<bool> {
     let is_v4 = stream.local_addr().ok()?.is_ipv4();
     let fd = stream.as_fd();
-    let found = if is_v4 { ip_original_dst(fd).map(drop) } else { ipv6_original_dst(fd).map(drop) };
-    of_lookup(found.map_err(io::Error::from))
+    let lookup =
+        if is_v4 { ip_original_dst(fd).map(drop) } else { ipv6_original_dst(fd).map(drop) };
+    interpret_lookup(lookup.map_err(io::Error::from))
 }
 
-fn of_lookup(found: io::Result<()>) -> Option<bool> {
-    match found {
+fn interpret_lookup(lookup: io::Result<()>) -> Option<bool> {
+    match lookup {
         Ok(()) => Some(true),
         Err(error) => match error.raw_os_error() {
-            // It is not in the table; or there is no table, as tracking is not loaded.
+            // The connection is not in the table, or tracking is not loaded.
             Some(ENOENT | ENOPROTOOPT | EOPNOTSUPP) => Some(false),
             _ => None,
         },
@@ -98,15 +99,15 @@ mod tests {
 
     #[test]
     fn lookup_distinguishes_tracked_untracked_and_unknown() {
-        assert_eq!(of_lookup(Ok(())), Some(true));
+        assert_eq!(interpret_lookup(Ok(())), Some(true));
         for (errno, expected) in [(ENOENT, Some(false)), (ENOPROTOOPT, Some(false)), (EPERM, None)]
         {
-            assert_eq!(of_lookup(Err(io::Error::from_raw_os_error(errno))), expected);
+            assert_eq!(interpret_lookup(Err(io::Error::from_raw_os_error(errno))), expected);
         }
     }
 
     #[test]
-    fn loopback_of_this_machine_is_tracked_or_not() {
+    fn loopback_tracking_of_this_machine_is_known() {
         assert!(is_loopback_tracked().is_some());
     }
 }

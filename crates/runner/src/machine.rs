@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use dyno_archive::machine::{CpuUse, MachineUse, OtherUse, QuotaUse};
 use dyno_launch::allowed_cpus;
 use dyno_observer::cgroup::{Layout, Quota};
-use dyno_observer::proc::Other;
+use dyno_observer::proc::ProcessSnapshot;
 use dyno_observer::{host, monotonic_ns, proc, suspended_ns};
 
 use crate::drops::DropWatch;
@@ -24,10 +24,10 @@ pub(crate) struct MachineWatch {
     quota: Option<Quota>,
     /// Other processes before the load: listing them takes milliseconds, which would count in the
     /// window.
-    others: (u64, Vec<Other>),
+    others: (u64, Vec<ProcessSnapshot>),
     /// Throttling of all CPUs, before the load: a throttled server disturbs a measurement as much
     /// as a throttled generator.
-    heat: host::Heat,
+    heat: host::ThermalThrottling,
     /// Counts of dropped packets, before the load: connections are opened before the window.
     path: DropWatch,
     opens: Option<Reading>,
@@ -107,7 +107,7 @@ impl MachineWatch {
             others: largest_uses(here, spent_ns, NAMED),
             everywhere: Some(largest_uses(everywhere.iter(), spent_ns, NAMED_EVERYWHERE)),
             everywhere_ns: Some(spent_ns),
-            heat: host::hottest(&self.heat, &heat()),
+            heat: host::max_throttling(&self.heat, &heat()),
             path: Some(self.path.growth()),
             suspended_ns: Some(last.suspended_ns.saturating_sub(first.suspended_ns)),
         })
@@ -115,9 +115,9 @@ impl MachineWatch {
 }
 
 /// Returns the throttling of every CPU of the machine.
-fn heat() -> host::Heat {
+fn heat() -> host::ThermalThrottling {
     let all: Vec<u32> = host::each_cpu().iter().map(|cpu| cpu.cpu).collect();
-    host::heat(&all)
+    host::thermal_throttling(&all)
 }
 
 fn growth_since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
@@ -131,12 +131,12 @@ fn growth_since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
 /// Returns the CPU time that processes used between two lists, the most first, each with the CPU on
 /// which it ran last. `most_ns`: capacity of the CPUs between the two.
 fn other_uses(
-    before: &[Other],
-    after: &[Other],
+    before: &[ProcessSnapshot],
+    after: &[ProcessSnapshot],
     ours: &BTreeSet<u32>,
     most_ns: u64,
 ) -> Vec<(u32, OtherUse)> {
-    let used = |(other, run_ns): (&Other, u64)| {
+    let used = |(other, run_ns): (&ProcessSnapshot, u64)| {
         (other.last_cpu, OtherUse { pid: other.pid, name: other.name.clone(), run_ns })
     };
     let mut all: Vec<(u32, OtherUse)> =
@@ -159,8 +159,14 @@ fn largest_uses<'a>(
 mod tests {
     use super::*;
 
-    fn other(pid: u32, run_ns: u64, last_cpu: u32) -> Other {
-        Other { pid, name: format!("p{pid}"), run_ns, last_cpu, ..Other::default() }
+    fn other(pid: u32, run_ns: u64, last_cpu: u32) -> ProcessSnapshot {
+        ProcessSnapshot {
+            pid,
+            name: format!("p{pid}"),
+            run_ns,
+            last_cpu,
+            ..ProcessSnapshot::default()
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::thread;
 
 use dyno_archive::probe::PriceSlice;
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::kernel_probes::{CallCounter, Watching};
+use dyno_observer::kernel_probes::{CallCounter, PartyMonitor};
 use dyno_observer::monotonic_ns;
 
 use crate::background_load::{IsEnded, count, run_while_loaded};
@@ -23,7 +23,7 @@ pub fn length_ns() -> u64 {
 #[allow(missing_debug_implementations)] // It holds a closure.
 pub struct PricedServer<'a> {
     pub spec: &'a LoadSpec,
-    pub watched: &'a Arc<Watching>,
+    pub watched: &'a Arc<PartyMonitor>,
     /// Reads its CPU time so far, nanoseconds; `None`: not known.
     pub cpu_ns: &'a (dyn Fn() -> Option<u64> + Sync),
     pub interrupts: &'a Interrupts,
@@ -39,7 +39,7 @@ impl PricedServer<'_> {
         run_while_loaded(&self.spec.clone().to_busy_loop(), self.interrupts, |answers, is_ended| {
             let slices = self.pairs(answers, is_ended);
             // Attached again in any case: the rest of the start is monitored.
-            self.watched.inside().attach(true)?;
+            self.watched.observer().set_attached(true)?;
             slices
         })
     }
@@ -56,7 +56,7 @@ impl PricedServer<'_> {
             if is_ended() {
                 break;
             }
-            self.watched.inside().attach(attached)?;
+            self.watched.observer().set_attached(attached)?;
             let slice = self.slice(attached, answers, counting.as_mut().filter(|_| attached))?;
             if slice.answers == 0 {
                 return Err("no response for a second".into());

@@ -32,7 +32,7 @@ impl ProfiledServer<'_> {
     /// it; as a sentence.
     pub fn measure(&self, trial: usize) -> Result<ProfileRecord, String> {
         let mut sampling = Sampling::load().map_err(|refusal| refusal.why)?;
-        sampling.know(&(self.pids)());
+        sampling.preload_processes(&(self.pids)());
         let (taken, edges) = run_while_loaded(self.spec, self.interrupts, |answers, is_ended| {
             let mut edges = Vec::new();
             // Both are read as sampling begins, and again as it ends.

@@ -302,7 +302,7 @@ mod tests {
         let work = tempfile::tempdir().unwrap();
         let sampler = Sampler {
             group: dyno_observer::cgroup::Group::default(),
-            processes: dyno_observer::Processes::Below(u32::MAX),
+            processes: dyno_observer::Processes::Descendants(u32::MAX),
         };
         for of in [RuntimeSpec::Jvm, RuntimeSpec::Own] {
             let (to, stop) = mpsc::channel::<()>();

@@ -199,7 +199,7 @@ impl Recipe<'_> {
             }),
             ToolEnd::Ended { status, .. } => failure(format!("ended with {status}")),
             ToolEnd::Interrupted => Err(INTERRUPTED.into()),
-            ToolEnd::Late | ToolEnd::Talkative => failure(format!(
+            ToolEnd::TimedOut | ToolEnd::TooMuchOutput => failure(format!(
                 "had not ended after {} (`deadline` in `[build]` sets this limit)",
                 tool::duration_text(deadline)
             )),
@@ -352,7 +352,7 @@ fn key_without_inputs(
         // The build may use files of the folder that are not in `inputs`.
         definition.add_folder_to(&mut key).map_err(|error| unreadable(&error))?;
     }
-    if environment.says("native") || spec.command.contains("native") {
+    if environment.mentions("native") || spec.command.contains("native") {
         // An artefact for this CPU model must not be used on another.
         key.add(dyno_observer::facts::cpu_model().unwrap_or_default().as_bytes());
     }

@@ -76,7 +76,7 @@ impl FolderWalk {
         let with_name = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", name.display()));
         let path = self.root.join(name).canonicalize().map_err(with_name)?;
         if !path.starts_with(&self.root) {
-            return Err(folder::leads_out(name, &path));
+            return Err(folder::outside_error(name, &path));
         }
         let metadata = fs::metadata(&path).map_err(with_name)?;
         if metadata.is_file() {

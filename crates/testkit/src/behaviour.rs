@@ -1,4 +1,5 @@
-//! Types of the table of behaviours.
+//! Defines the types of the table of behaviours: a server, its conditions, and the correct verdicts
+//! for each load.
 
 /// A server with a known bottleneck, and the loads under which it is tested.
 #[derive(Clone, Copy, Debug)]
@@ -13,17 +14,17 @@ pub struct Behaviour {
     pub loads: &'static [ExpectedVerdict],
 }
 
-/// A load, and the verdicts that are right under it.
+/// A load, and the correct verdicts for it.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpectedVerdict {
     pub at: LoadLevel,
-    /// Names of resources, as reports have them. Several: two names for the same truth.
+    /// Names of resources in reports. If there are several, each of them is correct.
     pub right: &'static [&'static str],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadLevel {
-    /// A closed loop over so many connections.
+    /// A closed loop with this number of connections.
     Connections(u32),
     /// Requests per second over 16 connections.
     Rate(u32),
@@ -34,15 +35,15 @@ pub enum LoadLevel {
 pub struct TestConditions {
     /// CPU quota in thousandths of a CPU.
     pub quota_milli: Option<u32>,
-    /// The server may use at least two CPUs, if need be one that it shares with the generator.
+    /// The server may use at least two CPUs. If necessary it shares one with the generator.
     pub is_on_several_cpus: bool,
     pub memory_mib: Option<u32>,
     pub requests_per_connection: Option<u32>,
     /// Length of the warm-up of each step. `None`: the calibration's default.
     pub warmup_ms: Option<u32>,
-    /// No warm-up: the bottleneck is the work while the server gets warm.
+    /// There is no warm-up, because the bottleneck is the work of a cold server.
     pub is_cold: bool,
-    /// Other programs fill all CPUs of the machine meanwhile.
+    /// Other programs use all CPUs of the machine meanwhile.
     pub is_machine_busy: bool,
 }
 
@@ -76,19 +77,19 @@ pub enum Runtime {
 pub enum Program {
     /// The program `testkit`.
     Testkit(ThreadModel, RequestWork),
-    /// A file of `servers/`, with options of the runtime before it and arguments after the port.
+    /// A file in `servers/`. The options precede the file, and the mode follows the port.
     Server { runtime: Runtime, options: &'static [&'static str], mode: &'static str },
 }
 
-/// The threads of a server, and what each of them does.
+/// Threading model of a server.
 #[derive(Clone, Copy, Debug)]
 pub enum ThreadModel {
     ThreadPerConnection,
-    /// One thread receives requests, and so many workers answer them.
+    /// One thread receives requests, and this number of workers respond to them.
     Pool(u32),
     /// One thread does everything. `RequestWork::Sleep` blocks it, `RequestWork::Timer` does not.
     EventLoop,
-    /// One thread that polls for events without ever waiting for them.
+    /// One thread polls for events without waiting.
     BusyLoop,
     ThreadPerRequest,
     /// A thread per connection. One connection is accepted per interval of `every_us` microseconds,
@@ -105,7 +106,7 @@ pub enum RequestWork {
     Nothing,
     /// Computes.
     Burn(u32),
-    /// Computes, while three other threads do a little now and then.
+    /// Computes, while three other threads do a little work from time to time.
     BurnWithIdlers(u32),
     /// `nanosleep`.
     Sleep(u32),
@@ -113,42 +114,42 @@ pub enum RequestWork {
     ConditionWait(u32),
     /// A channel with a timeout.
     ChannelWait(u32),
-    /// The time-out of the event loop's own wait. Only in an event loop.
+    /// A timer of the event loop. Only for `ThreadModel::EventLoop`.
     Timer(u32),
-    /// Computes and sleeps while it holds the one mutex.
+    /// Computes and sleeps while it holds the server's only mutex.
     Lock {
         burn: u32,
         sleep: u32,
     },
-    /// Waits on a condition variable until its turn has come, then sleeps.
+    /// Waits on a condition variable until no other request has the turn, then sleeps.
     Turn(u32),
-    /// Sleeps while it holds the one spinlock.
+    /// Sleeps while it holds the server's only spinlock.
     Spinlock(u32),
-    /// Calls the back end over a connection of the thread's own, after computing a little.
+    /// Computes a little, and then calls the back end over the thread's own connection.
     CallBackEnd,
-    /// Calls the back end over one of so many connections that all threads share.
+    /// Calls the back end over one of this number of connections, which all threads share.
     CallPooled(u32),
-    /// Writes 4 KiB eight times, and waits each time until they are on the disk.
+    /// Writes 1 MiB past the page cache, and waits until it is on the disk.
     Sync,
-    /// Reads 4 KiB at eight places, past the page cache.
+    /// Reads 4 KiB at eight offsets, past the page cache.
     ReadDisk,
-    /// Writes head and body by themselves, with Nagle's algorithm on.
+    /// Writes head and body separately, with Nagle's algorithm enabled.
     TwoWrites,
     /// Starts a process that computes.
     Process(u32),
-    /// Computes for `cold`, and after so many requests for `warm`.
+    /// Computes for `cold`, and after this number of requests for `warm`.
     Cache {
         requests: u32,
         cold: u32,
         warm: u32,
     },
-    /// Computes, and keeps 4 KiB for ever.
+    /// Computes, and leaks 4 KiB.
     Leak(u32),
     /// Stops everything for `stop_ms` each `every_ms`.
     Stall {
         every_ms: u32,
         stop_ms: u32,
     },
-    /// Computes, for one per cent longer after each ten requests.
+    /// Computes, and takes one per cent longer after every ten requests.
     Dearer(u32),
 }

@@ -1,15 +1,15 @@
-//! Computing for a known time.
+//! Computes for a known CPU time. Test servers use it as the work of a request.
 
 use std::hint::black_box;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Rounds for one measurement of the speed: some milliseconds.
+/// Rounds of one speed measurement, which takes some milliseconds.
 const ROUNDS: u64 = 2_000_000;
 
-/// Computes for a given time of CPU, without asking a clock meanwhile: that would be a system
-/// call for each look, and part of what dyno counts.
+/// Work of a known CPU time. It does not read the clock while it computes, because dyno would count
+/// those system calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Burner {
     rounds_per_us: f64,
@@ -17,38 +17,39 @@ pub struct Burner {
 
 impl Burner {
     pub fn new() -> Burner {
-        // Read to learn the speed of this CPU once. The fastest of several: others may interrupt.
+        // The fastest of several measurements counts, because others may be interrupted.
         let measure = |_| {
             let before = cpu_time();
-            turn(ROUNDS);
+            compute(ROUNDS);
             (cpu_time() - before).as_secs_f64() * 1e6
         };
         let fastest_us = (0..5).map(measure).fold(f64::INFINITY, f64::min);
         Burner { rounds_per_us: ROUNDS as f64 / fastest_us }
     }
 
+    /// Computes for this time, microseconds.
     pub fn burn(self, us: u32) {
-        turn(self.rounds(us));
+        compute(self.rounds(us));
     }
 
-    /// Rounds that take so long.
+    /// Number of rounds that take this time, microseconds.
     pub fn rounds(self, us: u32) -> u64 {
         (self.rounds_per_us * f64::from(us)) as u64
     }
 }
 
-/// Fills so many CPUs for ever.
+/// Computes forever on this number of CPUs.
 pub fn fill(threads: u32) -> ! {
     for _ in 1..threads {
         std::thread::spawn(|| fill(1));
     }
     loop {
-        turn(ROUNDS);
+        compute(ROUNDS);
     }
 }
 
-/// Computes for so many rounds.
-pub fn turn(rounds: u64) {
+/// Computes for a number of rounds.
+pub fn compute(rounds: u64) {
     let mut x = 1_u64;
     for i in 0..rounds {
         x = black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i));

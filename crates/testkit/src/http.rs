@@ -1,4 +1,5 @@
-//! The part of HTTP/1.1 that a load generator needs: requests without bodies, one fixed answer.
+//! Implements the part of HTTP/1.1 that a load generator needs: requests without bodies, and one
+//! fixed response.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -8,7 +9,7 @@ pub const BODY: &[u8] = b"Hello, World!";
 
 const END: &[u8] = b"\r\n\r\n";
 
-/// A connection, and what was read of the next request.
+/// A connection, and the received bytes of incomplete requests.
 #[derive(Debug)]
 pub struct ServerConnection {
     pub stream: TcpStream,
@@ -20,8 +21,7 @@ impl ServerConnection {
         ServerConnection { stream, read: Vec::new() }
     }
 
-    /// Reads once. Returns how many requests are complete; `None` once the connection is at its
-    /// end.
+    /// Reads once. Returns the number of complete requests. `None`: the connection has ended.
     pub fn receive(&mut self) -> Option<usize> {
         let mut buffer = [0; 4096];
         match self.stream.read(&mut buffer) {
@@ -30,39 +30,39 @@ impl ServerConnection {
                 self.read.extend_from_slice(&buffer[..n]);
                 Some(take_requests(&mut self.read))
             }
-            Err(error) if is_early(&error) => Some(0),
+            Err(error) if is_temporary(&error) => Some(0),
             Err(_) => None,
         }
     }
 
-    pub fn answer(&mut self) -> io::Result<()> {
+    pub fn respond(&mut self) -> io::Result<()> {
         self.stream.write_all(&[HEAD, BODY].concat())
     }
 
-    pub fn answer_in_two_writes(&mut self) -> io::Result<()> {
+    pub fn respond_in_two_writes(&mut self) -> io::Result<()> {
         self.stream.write_all(HEAD)?;
         self.stream.write_all(BODY)
     }
 }
 
-/// Asks a server of this kind once.
-pub fn ask(stream: &mut TcpStream) -> io::Result<()> {
+/// Sends a request to a test server, and reads its response.
+pub fn request(stream: &mut TcpStream) -> io::Result<()> {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: backend\r\n\r\n")?;
-    let (mut answer, mut buffer) = (Vec::new(), [0; 512]);
-    while !answer.ends_with(BODY) {
+    let (mut response, mut buffer) = (Vec::new(), [0; 512]);
+    while !response.ends_with(BODY) {
         match stream.read(&mut buffer)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            n => answer.extend_from_slice(&buffer[..n]),
+            n => response.extend_from_slice(&buffer[..n]),
         }
     }
     Ok(())
 }
 
-fn is_early(error: &io::Error) -> bool {
+fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Removes the complete requests, and returns how many there were.
+/// Removes the complete requests, and returns their number.
 fn take_requests(read: &mut Vec<u8>) -> usize {
     let mut count = 0;
     while let Some(at) = read.windows(END.len()).position(|four| four == END) {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn incomplete_request_stays() {
+    fn take_requests_keeps_incomplete_request() {
         let mut read = b"GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\nGET".to_vec();
         assert_eq!((take_requests(&mut read), read.as_slice()), (2, &b"GET"[..]));
         assert_eq!((take_requests(&mut read), read.as_slice()), (0, &b"GET"[..]));

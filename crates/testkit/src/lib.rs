@@ -1,5 +1,5 @@
-//! Servers whose bottleneck is known by construction. `behaviours` is the table of them: what each
-//! does, and which verdicts are right at which load. The program `testkit` is the server.
+//! Lists servers with a known bottleneck, and the correct verdicts for each at each load. dyno is
+//! tested against them. The program `testkit` is most of these servers.
 #![forbid(unsafe_code)]
 
 mod behaviour;

@@ -1,7 +1,9 @@
-//! An HTTP/1.1 server with a known bottleneck.
+//! Runs an HTTP/1.1 server with a known bottleneck.
 //!
-//! `testkit --port P --behaviour NAME [--backend P] [--us N] [--workers N]`: one of the table;
-//! `testkit --burn N`: fills N CPUs until it is ended; `testkit --rounds N`: computes once.
+//! - `testkit --port P --behaviour NAME [--backend P] [--us N] [--workers N]` runs a server of the
+//!   table.
+//! - `testkit --burn N` fills N CPUs until it is killed.
+//! - `testkit --rounds N` computes once.
 #![forbid(unsafe_code)]
 
 mod burn;
@@ -30,24 +32,24 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(rounds) = number(&words, "--rounds")? {
-        burn::turn(rounds.into());
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(rounds) = number(&arguments, "--rounds")? {
+        burn::compute(rounds.into());
         return Ok(());
     }
-    if let Some(threads) = number(&words, "--burn")? {
+    if let Some(threads) = number(&arguments, "--burn")? {
         burn::fill(threads);
     }
-    let port = number(&words, "--port")?.ok_or("--port: missing")?;
+    let port = number(&arguments, "--port")?.ok_or("--port: missing")?;
     let port = u16::try_from(port).map_err(|_| "--port: must be below 65536")?;
-    let name = value(&words, "--behaviour").ok_or("--behaviour: missing")?;
+    let name = value(&arguments, "--behaviour").ok_or("--behaviour: missing")?;
     let (model, work) = behaviour(name)?;
-    let work = number(&words, "--us")?.map_or(work, |us| with_time(work, us));
-    let model = match (number(&words, "--workers")?, model) {
+    let work = number(&arguments, "--us")?.map_or(work, |us| with_time(work, us));
+    let model = match (number(&arguments, "--workers")?, model) {
         (Some(workers), ThreadModel::Pool(_)) => ThreadModel::Pool(workers),
         (_, model) => model,
     };
-    let back_end = number(&words, "--backend")?.map(|port| port as u16);
+    let back_end = number(&arguments, "--backend")?.map(|port| port as u16);
     let listener =
         TcpListener::bind(("127.0.0.1", port)).map_err(|error| format!("port {port}: {error}"))?;
     let task = Task::new(work, back_end).map_err(|error| format!("{name}: {error}"))?;
@@ -55,10 +57,9 @@ fn run() -> Result<(), String> {
 }
 
 fn behaviour(name: &str) -> Result<(ThreadModel, RequestWork), String> {
-    let is_ours = |p: &Program| matches!(p, Program::Testkit(..));
     let names = || {
-        let ours = behaviours().filter(|b| is_ours(&b.program)).map(|b| b.name);
-        ours.collect::<Vec<_>>().join(", ")
+        let ours = behaviours().filter(|b| matches!(b.program, Program::Testkit(..)));
+        ours.map(|b| b.name).collect::<Vec<_>>().join(", ")
     };
     match find(name).map(|behaviour| behaviour.program) {
         Some(Program::Testkit(model, work)) => Ok((model, work)),
@@ -66,7 +67,7 @@ fn behaviour(name: &str) -> Result<(ThreadModel, RequestWork), String> {
     }
 }
 
-/// The work, with another time where it has one.
+/// Returns the work with another time, if it has one.
 const fn with_time(work: RequestWork, us: u32) -> RequestWork {
     match work {
         RequestWork::Burn(_) => RequestWork::Burn(us),
@@ -85,12 +86,14 @@ const fn with_time(work: RequestWork, us: u32) -> RequestWork {
     }
 }
 
-fn value<'a>(words: &'a [String], option: &str) -> Option<&'a str> {
-    let at = words.iter().position(|word| word == option)?;
-    words.get(at + 1).map(String::as_str)
+/// Value of an option.
+fn value<'a>(arguments: &'a [String], option: &str) -> Option<&'a str> {
+    let index = arguments.iter().position(|argument| argument == option)?;
+    arguments.get(index + 1).map(String::as_str)
 }
 
-fn number(words: &[String], option: &str) -> Result<Option<u32>, String> {
-    let parse = |word: &str| word.parse().map_err(|_| format!("{option} {word}: must be a number"));
-    value(words, option).map(parse).transpose()
+/// Value of an option, as a number.
+fn number(arguments: &[String], option: &str) -> Result<Option<u32>, String> {
+    let parse = |text: &str| text.parse().map_err(|_| format!("{option} {text}: must be a number"));
+    value(arguments, option).map(parse).transpose()
 }

@@ -1,4 +1,5 @@
-//! The threads of the server.
+//! Runs a test server with one of the threading models: a thread per connection or request, a pool
+//! of workers, or an event loop.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -22,7 +23,7 @@ const BACKLOG: i32 = 1024;
 
 /// Serves until the process ends.
 pub fn serve(listener: &TcpListener, model: ThreadModel, task: &Arc<Task>) -> io::Result<()> {
-    // Listening again sets the length of the queue, which the standard library chooses.
+    // Listening again changes the length of the accept queue, which the standard library has set.
     let backlog =
         if let ThreadModel::SlowAccept { backlog, .. } = model { backlog } else { BACKLOG };
     rustix::net::listen(listener, backlog)?;
@@ -52,22 +53,22 @@ fn accept_all(listener: &TcpListener, task: &Arc<Task>, pause: Duration) -> io::
         thread::spawn(move || {
             let mut connection = ServerConnection::new(stream);
             set_nodelay(&connection.stream, &task);
-            while step(&mut connection, &task) {}
+            while serve_once(&mut connection, &task) {}
         });
     }
 }
 
 fn set_nodelay(stream: &TcpStream, task: &Task) {
-    // Fails only if the peer has gone, which the next read finds.
+    // Fails only if the peer has closed the connection, which the next read reports.
     let _ = stream.set_nodelay(!matches!(task.work, RequestWork::TwoWrites));
 }
 
-/// Reads once and responses. Returns whether the connection goes on.
-fn step(connection: &mut ServerConnection, task: &Task) -> bool {
+/// Reads once, and responds to all complete requests. Returns whether the connection continues.
+fn serve_once(connection: &mut ServerConnection, task: &Task) -> bool {
     let Some(requests) = connection.receive() else { return false };
     (0..requests).all(|_| {
-        let done = task.perform();
-        done.and_then(|()| answer(connection, task)).inspect_err(report).is_ok()
+        let result = task.perform();
+        result.and_then(|()| respond(connection, task)).inspect_err(report).is_ok()
     })
 }
 
@@ -77,19 +78,19 @@ fn report(error: &io::Error) {
     }
 }
 
-fn answer(connection: &mut ServerConnection, task: &Task) -> io::Result<()> {
+fn respond(connection: &mut ServerConnection, task: &Task) -> io::Result<()> {
     match task.work {
-        RequestWork::TwoWrites => connection.answer_in_two_writes(),
-        _ => connection.answer(),
+        RequestWork::TwoWrites => connection.respond_in_two_writes(),
+        _ => connection.respond(),
     }
 }
 
-/// One thread that waits for events, on all connections.
+/// One thread that waits for events of all connections.
 struct EventLoop {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
     connections: HashMap<u64, ServerConnection>,
-    /// Connections to answer, and when, in the order of time.
+    /// Instants of responses with their connections, in order of time.
     timers: VecDeque<(Instant, u64)>,
 }
 
@@ -113,7 +114,7 @@ impl EventLoop {
                 }
             }
             self.events.reserve(256);
-            self.answer_due();
+            self.respond_due();
         }
     }
 
@@ -130,29 +131,28 @@ impl EventLoop {
 
     fn receive(&mut self, id: u64, task: &Task) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let goes_on = match task.work {
+        let continues = match task.work {
             RequestWork::Timer(us) => connection.receive().map(|requests| {
-                // Read to know when the responses are due.
                 let due = Instant::now() + Duration::from_micros(us.into());
                 self.timers.extend((0..requests).map(|_| (due, id)));
             }),
-            _ => step(connection, task).then_some(()),
+            _ => serve_once(connection, task).then_some(()),
         };
-        if goes_on.is_none() {
+        if continues.is_none() {
             self.connections.remove(&id);
         }
     }
 
+    /// Time until the first response is due.
     fn timeout(&self) -> Option<Duration> {
-        // Read to sleep until the first response is due.
         self.timers.front().map(|(due, _)| due.saturating_duration_since(Instant::now()))
     }
 
-    fn answer_due(&mut self) {
+    fn respond_due(&mut self) {
         while self.timeout() == Some(Duration::ZERO) {
             let Some((_, id)) = self.timers.pop_front() else { return };
             let Some(connection) = self.connections.get_mut(&id) else { continue };
-            if connection.answer().is_err() {
+            if connection.respond().is_err() {
                 self.connections.remove(&id);
             }
         }
@@ -174,7 +174,7 @@ fn wait(
     }
 }
 
-/// Connections from which something can be read, for the workers to take.
+/// Queue of connections with received data, for the workers.
 #[derive(Default)]
 struct Queue {
     ready: Mutex<VecDeque<ServerConnection>>,
@@ -195,17 +195,17 @@ impl Queue {
     }
 }
 
-/// Connections that wait for a request, each armed for one event.
-struct Waiting {
+/// Connections that wait for a request. Each is registered for one event.
+struct WaitingConnections {
     epoll: OwnedFd,
     connections: Mutex<HashMap<u64, ServerConnection>>,
 }
 
-impl Waiting {
-    fn keep(&self, connection: ServerConnection, is_new: bool) -> io::Result<()> {
+impl WaitingConnections {
+    fn insert(&self, connection: ServerConnection, is_new: bool) -> io::Result<()> {
         let id = connection.stream.as_raw_fd() as u64;
         let armed = EventFlags::IN | EventFlags::ONESHOT;
-        // Held until the event is armed, so that no thread finds the event without its connection.
+        // Locked until the event is registered, so that its connection is found.
         let mut connections = self.connections.lock().expect("no thread panics");
         let stream = &connections.entry(id).insert_entry(connection).into_mut().stream;
         match is_new {
@@ -216,19 +216,19 @@ impl Waiting {
     }
 
     fn serve(&self, mut connection: ServerConnection, task: &Task) {
-        if step(&mut connection, task) {
-            // Fails only without memory; the connection is closed then.
-            let _ = self.keep(connection, false);
+        if serve_once(&mut connection, task) {
+            // Fails only if there is no memory. The connection is then closed.
+            let _ = self.insert(connection, false);
         }
     }
 }
 
-/// Waits for requests, and has workers answer them, or a new thread each.
+/// Waits for requests, and passes each to a worker or, without workers, to a new thread.
 fn dispatch(listener: &TcpListener, task: &Arc<Task>, workers: Option<u32>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let waiting = Arc::new(Waiting { epoll, connections: Mutex::default() });
+    let waiting = Arc::new(WaitingConnections { epoll, connections: Mutex::default() });
     let queue = Arc::new(Queue::default());
     for _ in 0..workers.unwrap_or(0) {
         let (queue, waiting, task) = (Arc::clone(&queue), Arc::clone(&waiting), Arc::clone(task));
@@ -246,7 +246,7 @@ fn dispatch(listener: &TcpListener, task: &Arc<Task>, workers: Option<u32>) -> i
                 while let Ok((stream, _)) = listener.accept() {
                     stream.set_nonblocking(true)?;
                     set_nodelay(&stream, task);
-                    waiting.keep(ServerConnection::new(stream), true)?;
+                    waiting.insert(ServerConnection::new(stream), true)?;
                 }
                 continue;
             }

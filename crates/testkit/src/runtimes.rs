@@ -1,4 +1,4 @@
-//! The behaviours of servers of other runtimes, whose files are in `servers/`.
+//! Lists the behaviours of servers in other languages, whose files are in `servers/`.
 
 use crate::behaviour::{
     Behaviour, ExpectedVerdict, LoadLevel::Connections, Need, Program, Runtime, Runtime::*,
@@ -26,8 +26,8 @@ const fn behaviour(
     Behaviour { name, cause, program, conditions: LONGER, back_end: None, needs, loads }
 }
 
-/// A JVM that has compiled what requests need before it is measured: compiled once, by the quick
-/// compiler, and after a longer warm-up, since few requests come per second.
+/// Lets a JVM compile all code of requests before it is measured. It uses only the quick compiler,
+/// and a longer warm-up, because few requests arrive per second.
 const fn warm(behaviour: Behaviour) -> Behaviour {
     let conditions = TestConditions { warmup_ms: Some(5000), ..LONGER };
     Behaviour { conditions, ..with_options(behaviour, &["-XX:TieredStopAtLevel=1"]) }
@@ -42,7 +42,7 @@ const fn with_options(behaviour: Behaviour, options: &'static [&'static str]) ->
     }
 }
 
-/// Compilers need some time.
+/// Conditions with a longer warm-up, because just-in-time compilers need time.
 const LONGER: TestConditions = TestConditions {
     quota_milli: None,
     is_on_several_cpus: false,

@@ -1,4 +1,4 @@
-//! The behaviours of the Rust server.
+//! Lists the behaviours of the Rust server, the program `testkit`.
 
 use crate::behaviour::{
     BackEnd, Behaviour, ExpectedVerdict,
@@ -6,7 +6,7 @@ use crate::behaviour::{
     Need, Program, RequestWork, TestConditions, ThreadModel,
 };
 
-/// The conditions that are all defaults.
+/// Default conditions.
 const PLAIN: TestConditions = TestConditions {
     quota_milli: None,
     is_on_several_cpus: false,
@@ -40,47 +40,48 @@ const fn calling(behaviour: Behaviour, back_end: &'static str, is_monitored: boo
     Behaviour { back_end: Some(BackEnd { behaviour: back_end, is_monitored }), ..behaviour }
 }
 
-/// Each request waits for a time of its own: twice as many in flight serve twice as many.
+/// Requests wait independently of each other, so throughput is proportional to the number in
+/// flight.
 const TIMED: &[ExpectedVerdict] = &[
     expected_verdict(1, &["concurrency"]),
     expected_verdict(8, &["concurrency"]),
     expected_verdict(32, &["concurrency"]),
 ];
 
-/// One CPU is full from the second request in flight on.
+/// Two requests in flight fill the only CPU.
 const CPU: &[ExpectedVerdict] = &[
     expected_verdict(1, &["server_cpu", "server_thread", "concurrency"]),
     expected_verdict(4, &["server_cpu", "server_thread"]),
     expected_verdict(16, &["server_cpu", "server_thread"]),
 ];
 
-/// One lock. At one connection it has no contention, but it still is the limit there: more threads
-/// would serve no more requests.
+/// One lock. With one connection there is no contention, but the lock is the limit nevertheless,
+/// because more threads would not serve more requests.
 const LOCK: &[ExpectedVerdict] = &[
     expected_verdict(1, &["concurrency", "lock"]),
     expected_verdict(4, &["lock"]),
     expected_verdict(16, &["lock"]),
 ];
 
-/// A lock that burns the CPU of those that wait for it: both are the limit.
+/// A spinlock. Waiting threads use the CPU, so both are the limit.
 const SPINS: &[&str] = &["lock", "server_cpu"];
 
-/// Fewer workers than requests. At one connection there is a worker for it.
+/// Fewer workers than requests in flight, except with one connection.
 const WORKERS: &[ExpectedVerdict] = &[
     expected_verdict(1, &["concurrency", "workers"]),
     expected_verdict(8, &["workers"]),
     expected_verdict(32, &["workers"]),
 ];
 
-/// A service that the suite does not name. dyno can say no more than "elsewhere"; that the
-/// threads wait for their turn at it is the same truth.
+/// A service that the suite does not name. dyno can only report "elsewhere". A report that threads
+/// wait for the back end is correct as well.
 const UNMONITORED: &[ExpectedVerdict] = &[
     expected_verdict(1, &["concurrency", "elsewhere", "backend"]),
     expected_verdict(8, &["elsewhere", "backend"]),
     expected_verdict(32, &["elsewhere", "backend"]),
 ];
 
-/// A pool of connections that requests wait for: a limit of the server's own.
+/// A pool of connections for which requests wait, a limit of the server itself.
 const CONNECTION_POOL: &[ExpectedVerdict] = &[
     expected_verdict(1, &["concurrency", "elsewhere", "lock", "backend"]),
     expected_verdict(8, &["elsewhere", "lock", "backend"]),
@@ -324,7 +325,8 @@ pub const BEHAVIOURS: &[Behaviour] = &[
             "each request writes 1 MiB to the disk, past the page cache",
             THREADS,
             RequestWork::Sync,
-            // A disk takes many writes at a time: at eight connections throughput still grows.
+            // A disk handles many writes at a time, so throughput still grows with eight
+            // connections.
             &[
                 expected_verdict(1, &["disk", "concurrency"]),
                 expected_verdict(8, &["disk", "concurrency"]),

@@ -1,4 +1,4 @@
-//! The work of a request.
+//! Performs the work of a request in a test server. Each kind of work has a known bottleneck.
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
@@ -15,47 +15,47 @@ use dyno_testkit::RequestWork;
 use rustix::fs::OFlags;
 
 use crate::burn::Burner;
-use crate::http::ask;
+use crate::http::request;
 
 const PAGE: usize = 4096;
 
 /// Size of the file that is read past the page cache.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// Reads per request, one after the other: the disk takes most of the time even if it is a fast
-/// one.
-const STEPS: u64 = 8;
+/// Successive reads per request. With this number even a fast disk takes most of the time.
+const READS_PER_REQUEST: u64 = 8;
 
-/// Bytes that a request writes, past the page cache. The disk takes the time: with small writes, a
-/// fast disk left a CPU full of system calls.
+/// Bytes that a request writes, past the page cache. With smaller writes to a fast disk, system
+/// calls filled a CPU.
 const WRITE_BYTES: usize = 1 << 20;
 
 /// CPU time before a back end is called, microseconds.
 const BEFORE_CALL_US: u32 = 20;
 
-/// The work of requests, and what they share.
+/// Work of requests, with their shared state.
 #[derive(Debug)]
 pub struct Task {
     pub work: RequestWork,
     burner: Burner,
     back_end: Option<u16>,
-    answered: AtomicU32,
+    requests: AtomicU32,
     lock: Mutex<()>,
     is_taken: Mutex<bool>,
     turn: Condvar,
     spin: AtomicBool,
-    kept: Mutex<Vec<Vec<u8>>>,
+    leaked: Mutex<Vec<Vec<u8>>>,
     connections: Mutex<Vec<TcpStream>>,
     connection_is_free: Condvar,
     file: Option<File>,
-    stopped: Mutex<Instant>,
+    /// End of the last stall, or start of the server.
+    last_stall: Mutex<Instant>,
 }
 
 thread_local! {
-    /// A connection of this thread's own to the back end.
-    static CALLS: RefCell<Option<TcpStream>> = const { RefCell::new(None) };
-    /// A file of this thread's own: threads that write to one file wait for its lock.
-    static SYNCED: RefCell<Option<File>> = const { RefCell::new(None) };
+    /// This thread's connection to the back end.
+    static BACK_END: RefCell<Option<TcpStream>> = const { RefCell::new(None) };
+    /// This thread's file. Threads that write to the same file would wait for its lock.
+    static SYNC_FILE: RefCell<Option<File>> = const { RefCell::new(None) };
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -71,23 +71,22 @@ impl Task {
             work,
             burner: Burner::new(),
             back_end,
-            answered: AtomicU32::new(0),
+            requests: AtomicU32::new(0),
             lock: Mutex::default(),
             is_taken: Mutex::default(),
             turn: Condvar::new(),
             spin: AtomicBool::new(false),
-            kept: Mutex::default(),
+            leaked: Mutex::default(),
             connections: Mutex::new(connections),
             connection_is_free: Condvar::new(),
             file,
-            // Read as the beginning of the time until the first stop.
-            stopped: Mutex::new(Instant::now()),
+            last_stall: Mutex::new(Instant::now()),
         })
     }
 
     /// Does the work of one request.
     pub fn perform(&self) -> io::Result<()> {
-        let before = self.answered.fetch_add(1, Ordering::Relaxed);
+        let before = self.requests.fetch_add(1, Ordering::Relaxed);
         match self.work {
             RequestWork::Nothing | RequestWork::TwoWrites | RequestWork::Timer(_) => {}
             RequestWork::Burn(us) | RequestWork::BurnWithIdlers(us) => self.burner.burn(us),
@@ -96,7 +95,7 @@ impl Task {
             }
             RequestWork::Dearer(us) => self.burner.burn(us + us / 100 * (before / 10)),
             RequestWork::Leak(us) => {
-                self.kept.lock().expect("no thread panics").push(vec![1; PAGE]);
+                self.leaked.lock().expect("no thread panics").push(vec![1; PAGE]);
                 self.burner.burn(us);
             }
             RequestWork::Sleep(us) => sleep(micros(us)),
@@ -145,12 +144,12 @@ impl Task {
 
     fn call(&self) -> io::Result<()> {
         self.burner.burn(BEFORE_CALL_US);
-        CALLS.with_borrow_mut(|stream| {
+        BACK_END.with_borrow_mut(|stream| {
             let stream = match stream {
                 Some(stream) => stream,
                 none => none.insert(connect(self.back_end)?),
             };
-            ask(stream)
+            request(stream)
         })
     }
 
@@ -162,14 +161,14 @@ impl Task {
             self.connection_is_free.wait_while(pool, is_empty).expect("no thread panics");
         let mut stream = pool.pop().expect("waited for one");
         drop(pool);
-        let result = ask(&mut stream);
+        let result = request(&mut stream);
         self.connections.lock().expect("no thread panics").push(stream);
         self.connection_is_free.notify_one();
         result
     }
 
     fn sync(&self) -> io::Result<()> {
-        SYNCED.with_borrow_mut(|file| {
+        SYNC_FILE.with_borrow_mut(|file| {
             let file = match file {
                 Some(file) => file,
                 none => none.insert(file_of_thread()?),
@@ -180,21 +179,20 @@ impl Task {
     }
 
     fn read(&self, request: u32) -> io::Result<()> {
-        let file = self.file.as_ref().expect("made with the task");
+        let file = self.file.as_ref().expect("created with the task");
         let pages = FILE_BYTES / PAGE as u64;
-        (0..STEPS).try_for_each(|step| {
-            // Jumps over the file, so that no read is next to the one before it.
-            let page = (u64::from(request) * STEPS + step).wrapping_mul(7919) % pages;
+        (0..READS_PER_REQUEST).try_for_each(|n| {
+            // Pages are far apart, so that no read is next to the one before it.
+            let page = (u64::from(request) * READS_PER_REQUEST + n).wrapping_mul(7919) % pages;
             with_aligned_buffer(PAGE, |buffer| file.read_exact_at(buffer, page * PAGE as u64))
         })
     }
 
     fn stall(&self, every_ms: u32, stop_ms: u32) {
-        let mut stopped = self.stopped.lock().expect("no thread panics");
-        // Read to know when the next stop is due.
-        if stopped.elapsed() >= Duration::from_millis(every_ms.into()) {
+        let mut last_stall = self.last_stall.lock().expect("no thread panics");
+        if last_stall.elapsed() >= Duration::from_millis(every_ms.into()) {
             sleep(Duration::from_millis(stop_ms.into()));
-            *stopped = Instant::now();
+            *last_stall = Instant::now();
         }
         self.burner.burn(50);
     }
@@ -235,7 +233,7 @@ fn file_of_thread() -> io::Result<File> {
 
 const PAST_CACHE: i32 = OFlags::DIRECT.bits() as i32;
 
-/// Reads and writes past the cache need a buffer that is aligned to blocks.
+/// Calls `act` with a buffer that is aligned to blocks, as reads and writes past the cache need.
 fn with_aligned_buffer<T>(
     bytes: usize,
     act: impl FnOnce(&mut [u8]) -> io::Result<T>,

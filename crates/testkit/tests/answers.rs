@@ -1,4 +1,4 @@
-//! The server answers in every behaviour that needs no back end of its own.
+//! Tests that the server responds with every behaviour.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -41,15 +41,15 @@ impl Drop for Server {
     }
 }
 
-fn ask(stream: &mut TcpStream) -> String {
+fn request(stream: &mut TcpStream) -> String {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    let (mut answer, mut buffer) = (Vec::new(), [0; 512]);
-    while !answer.ends_with(b"Hello, World!") {
+    let (mut response, mut buffer) = (Vec::new(), [0; 512]);
+    while !response.ends_with(b"Hello, World!") {
         let n = stream.read(&mut buffer).unwrap();
-        assert!(n > 0, "closed after {:?}", String::from_utf8_lossy(&answer));
-        answer.extend_from_slice(&buffer[..n]);
+        assert!(n > 0, "closed after {:?}", String::from_utf8_lossy(&response));
+        response.extend_from_slice(&buffer[..n]);
     }
-    String::from_utf8(answer).unwrap()
+    String::from_utf8(response).unwrap()
 }
 
 fn check(behaviour: &Behaviour, extra: &[&str]) {
@@ -57,13 +57,13 @@ fn check(behaviour: &Behaviour, extra: &[&str]) {
     let mut stream = server.connect();
     // The second request shows that the connection was kept.
     for _ in 0..2 {
-        let answer = ask(&mut stream);
-        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{}: {answer}", behaviour.name);
+        let response = request(&mut stream);
+        assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{}: {response}", behaviour.name);
     }
 }
 
 #[test]
-fn every_behaviour_answers() {
+fn every_behaviour_responds() {
     for behaviour in behaviours().filter(|b| matches!(b.program, Program::Testkit(..))) {
         let Some(back_end) = behaviour.back_end else {
             check(behaviour, &[]);
@@ -76,13 +76,13 @@ fn every_behaviour_answers() {
 }
 
 #[test]
-fn unknown_behaviour_names_those_that_are_known() {
+fn unknown_behaviour_error_lists_known_ones() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_testkit"));
     let output = command.args(["--port", "1", "--behaviour", "none"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        said.contains("--behaviour none: must be one of cpu, ") && said.contains("usage:"),
-        "{said}"
+        message.contains("--behaviour none: must be one of cpu, ") && message.contains("usage:"),
+        "{message}"
     );
 }

@@ -1,18 +1,18 @@
-//! The table of behaviours holds together.
+//! Tests that the table of behaviours is consistent.
 
 use std::collections::BTreeSet;
 
 use dyno_testkit::{LoadLevel, Need, Program, RequestWork, ThreadModel, behaviours, find};
 
 #[test]
-fn names_are_unique() {
+fn behaviour_names_are_unique() {
     let names: BTreeSet<&str> = behaviours().map(|b| b.name).collect();
     assert_eq!(names.len(), behaviours().count());
     assert!(names.len() >= 30);
 }
 
 #[test]
-fn every_load_has_right_verdicts() {
+fn every_load_has_expected_verdicts() {
     for behaviour in behaviours() {
         assert!(!behaviour.loads.is_empty(), "{}", behaviour.name);
         for load in behaviour.loads {
@@ -38,7 +38,7 @@ fn loads_are_listed_from_low_to_high() {
 }
 
 #[test]
-fn back_ends_are_servers_of_the_table_and_are_called() {
+fn back_ends_are_in_table_and_are_called() {
     for behaviour in behaviours() {
         let calls = matches!(
             behaviour.program,
@@ -52,7 +52,7 @@ fn back_ends_are_servers_of_the_table_and_are_called() {
 }
 
 #[test]
-fn timers_are_only_in_event_loops() {
+fn timer_work_is_only_in_event_loops() {
     for behaviour in behaviours() {
         if let Program::Testkit(model, RequestWork::Timer(_)) = behaviour.program {
             assert!(matches!(model, ThreadModel::EventLoop), "{}", behaviour.name);
@@ -61,7 +61,7 @@ fn timers_are_only_in_event_loops() {
 }
 
 #[test]
-fn limits_need_root() {
+fn behaviours_with_limits_need_root() {
     for behaviour in behaviours() {
         let conditions = behaviour.conditions;
         let limits = conditions.quota_milli.is_some() || conditions.memory_mib.is_some();

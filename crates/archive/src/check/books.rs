@@ -1,13 +1,14 @@
-//! Checks that the counts of a load agree with each other. A load is counted several times: in its
-//! totals, in its intervals, in the distributions of its times, and by request. An archive in which
-//! two of them differ is refused.
+//! Checks that the counts of a load agree with each other. Requests are counted in the totals, in
+//! the intervals, in the distributions of times, and by request. If two of these counts differ, the
+//! archive was damaged or edited.
 
 use super::FileCheck;
 use crate::load::UnansweredAges;
 use crate::outcome::{Outcome, Outcomes};
 use crate::{Interval, LoadRecord, Phase, Times};
 
-/// Checks the counts of a load whose intervals are in order. `has_ages`: ages were kept by outcome.
+/// Checks the counts of a load whose intervals are in order. `has_ages`: whether the archive
+/// records ages by outcome.
 pub(super) fn load(load: &LoadRecord, has_ages: bool) -> FileCheck {
     coverage(load)?;
     load.intervals.iter().try_for_each(interval)?;
@@ -23,17 +24,19 @@ pub(super) fn load(load: &LoadRecord, has_ages: bool) -> FileCheck {
     pages(load)
 }
 
-/// Says that two counts of the same thing differ.
-fn equal(what: &str, n: u64, other: &str, m: u64) -> FileCheck {
-    if n == m { Ok(()) } else { Err(format!("{what}: {n}, but {other}: {m}")) }
+/// Checks that two counts of the same thing are equal.
+fn equal(name: &str, n: u64, other: &str, m: u64) -> FileCheck {
+    if n == m { Ok(()) } else { Err(format!("{name}: {n}, but {other}: {m}")) }
 }
 
-fn no_more(what: &str, n: u64, other: &str, most: u64) -> FileCheck {
-    if n <= most { Ok(()) } else { Err(format!("{what}: {n}, but {other}: only {most}")) }
+/// Checks that a count is not above another.
+fn no_more(name: &str, n: u64, other: &str, most: u64) -> FileCheck {
+    if n <= most { Ok(()) } else { Err(format!("{name}: {n}, but {other}: only {most}")) }
 }
 
 /// Checks that the intervals of the warm-up reach from the beginning of the load to its window, and
-/// those of the window cover it exactly. Only drains overlap: workers come to their end apart.
+/// those of the window cover it exactly. Only drains may overlap, because workers end at different
+/// times.
 fn coverage(load: &LoadRecord) -> FileCheck {
     let (opens, closes) = load.window_ns;
     let ordered = load.intervals.is_sorted_by_key(|i| i.phase.min(Phase::Measured));
@@ -50,9 +53,9 @@ fn coverage(load: &LoadRecord) -> FileCheck {
         }
         reached = interval.end_ns;
     }
-    let edge = |phase| load.intervals.iter().filter(move |i| i.phase == phase);
-    let Some(first) = edge(Phase::Measured).next() else {
-        // A load that was cut before its window, or never began, has a window of no length.
+    let in_phase = |phase| load.intervals.iter().filter(move |i| i.phase == phase);
+    let Some(first) = in_phase(Phase::Measured).next() else {
+        // If a load ended before its window, or never began, its window has no length.
         return match opens == closes {
             true => Ok(()),
             false => Err(format!("the window from {opens} to {closes} ns has no intervals")),
@@ -65,26 +68,26 @@ fn coverage(load: &LoadRecord) -> FileCheck {
             first.start_ns
         ));
     }
-    match edge(Phase::Drain).find(|i| i.start_ns < opens) {
+    match in_phase(Phase::Drain).find(|i| i.start_ns < opens) {
         Some(drain) => Err(format!("a drain begins at {} ns, before the window", drain.start_ns)),
         None => Ok(()),
     }
 }
 
 fn interval(interval: &Interval) -> FileCheck {
-    let at = |what: &str| format!("{what} of the interval from {} ns", interval.start_ns);
+    let at = |name: &str| format!("{name} of the interval from {} ns", interval.start_ns);
     let ok = interval.outcomes.get(Outcome::Ok);
     let times = &interval.times;
-    for (name, of) in [
+    for (name, distribution) in [
         ("response times", &times.response),
         ("service times", &times.service),
         ("send lags", &times.send_lag),
     ] {
-        equal(&at(name), of.count(), "correct responses", ok)?;
+        equal(&at(name), distribution.count(), "correct responses", ok)?;
     }
     no_more(&at("first-byte times"), times.first_byte.count(), "correct responses", ok)?;
     no_more(&at("kernel time stamps"), interval.kernel_response.count(), "correct responses", ok)?;
-    // Interim responses, the first class, complete no exchange.
+    // The first class, interim responses, is skipped because they do not complete an exchange.
     let statuses =
         [&interval.outcomes, &interval.carried].into_iter().flat_map(|o| &o.statuses[1..]).sum();
     equal(&at("statuses"), statuses, "complete responses", interval.answers())?;
@@ -98,7 +101,7 @@ fn interval(interval: &Interval) -> FileCheck {
     no_more(&at("early responses"), early, "complete responses", interval.answers())
 }
 
-/// Adds up one count over the intervals of the window and its drain.
+/// Sums a count over the intervals of the window and its drain.
 fn after_warmup(load: &LoadRecord, pick: impl Fn(&Interval) -> u64) -> u64 {
     load.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick).sum()
 }
@@ -113,12 +116,12 @@ fn outcomes(load: &LoadRecord) -> FileCheck {
 /// Checks that every exchange without a correct response has an age, under the name of its outcome.
 fn ages(load: &LoadRecord) -> FileCheck {
     let ages = &load.unanswered.ages;
-    let of = |name: &str| ages.get(name).map_or(0, Times::count);
+    let count = |name: &str| ages.get(name).map_or(0, Times::count);
     for &outcome in Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Ok) {
         let counted = after_warmup(load, |i| i.outcomes.get(outcome));
         equal(
             &format!("ages of {:?}", outcome.name()),
-            of(outcome.name()),
+            count(outcome.name()),
             "in the intervals",
             counted,
         )?;
@@ -126,7 +129,7 @@ fn ages(load: &LoadRecord) -> FileCheck {
     let at_end = load.books.in_flight_at_end;
     equal(
         "ages of requests in flight at the end",
-        of(UnansweredAges::AT_END),
+        count(UnansweredAges::AT_END),
         "in the totals",
         at_end,
     )?;
@@ -139,7 +142,8 @@ fn ages(load: &LoadRecord) -> FileCheck {
     }
 }
 
-/// Requests that began, over all phases: as many as ended at least, and as many as the books have.
+/// Checks the number of started requests over all phases. At least as many must have started as
+/// have ended, and as the totals have.
 fn starts(load: &LoadRecord) -> FileCheck {
     let sum = |pick: fn(&Interval) -> u64| load.intervals.iter().map(pick).sum::<u64>();
     let started = sum(|i| i.started);
@@ -179,20 +183,20 @@ fn bytes(load: &LoadRecord) -> FileCheck {
 /// Bytes of the shortest complete response: a HEADERS frame with one indexed field.
 const SHORTEST: u64 = 10;
 
-/// Silences do not overlap.
+/// Checks that silences do not overlap.
 fn silences(load: &LoadRecord) -> FileCheck {
-    let all = load.silences.as_deref().unwrap_or_default();
-    let is_good = all.iter().all(|s| s.start_ns < s.end_ns)
-        && all.is_sorted_by(|a, b| a.end_ns <= b.start_ns);
-    if is_good { Ok(()) } else { Err("the silences are not in order".into()) }
+    let silences = load.silences.as_deref().unwrap_or_default();
+    let is_ordered = silences.iter().all(|s| s.start_ns < s.end_ns)
+        && silences.is_sorted_by(|a, b| a.end_ns <= b.start_ns);
+    if is_ordered { Ok(()) } else { Err("the silences are not in order".into()) }
 }
 
-/// The parts of a mix are its whole.
+/// Checks that the counts of a mix's requests add up to those of the whole load.
 fn by_request(load: &LoadRecord) -> FileCheck {
     let mixed = || load.intervals.iter().filter(|i| !i.by_request.is_empty());
     for interval in mixed() {
         let at =
-            |what: &str| format!("{what} by request of the interval from {} ns", interval.start_ns);
+            |name: &str| format!("{name} by request of the interval from {} ns", interval.start_ns);
         let mut sum = Outcomes::default();
         for share in &interval.by_request {
             sum.add(&share.outcomes);
@@ -201,9 +205,9 @@ fn by_request(load: &LoadRecord) -> FileCheck {
             equal(&at("service times"), share.service.count(), "correct responses", ok)?;
         }
         for &outcome in Outcome::ALL {
-            let what = at(&format!("outcomes {:?}", outcome.name()));
+            let name = at(&format!("outcomes {:?}", outcome.name()));
             equal(
-                &what,
+                &name,
                 sum.get(outcome),
                 "in the whole interval",
                 interval.outcomes.get(outcome),

@@ -1,5 +1,5 @@
-//! Checks that kernel counters only grow from sample to sample. A counter belongs to one thread,
-//! one control group, one network or one machine: a falling one was changed, or belongs to another.
+//! Checks that kernel counters only grow from sample to sample. A counter that falls was edited, or
+//! belongs to another thread, control group, network or machine than before.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,43 +13,49 @@ use crate::{Party, Sample};
 /// Counters by name. `None`: not read.
 type Counters<'a> = Vec<(&'a str, Option<u64>)>;
 
-/// The kernel adds iowait and steal up from parts that it reads one after the other, so that they
-/// may fall by a tick or two (proc_stat(5)); a machine that is moved to another host may lose more.
-/// Nanoseconds.
-const TICKS_NS: u64 = 1_000_000_000;
+/// Tolerance for the machine's CPU times, nanoseconds. The kernel sums iowait and steal over values
+/// that it reads one after the other, so that they may fall by a tick or two (proc_stat(5)). A
+/// virtual machine that moves to another host may lose more.
+const CPU_TIME_TOLERANCE_NS: u64 = 1_000_000_000;
 
 /// Checks samples that are in order of time.
-pub(super) fn grow(samples: &[Sample]) -> FileCheck {
-    let mut latest: HashMap<Party, Latest<'_>> = HashMap::new();
+pub(super) fn check_growth(samples: &[Sample]) -> FileCheck {
+    let mut latest: HashMap<Party, LatestCounters<'_>> = HashMap::new();
     let mut host: Option<&HostUse> = None;
     for sample in samples {
-        let at = |what: String| format!("{what} in the sample at {} ns", sample.at_ns);
+        let in_sample = |problem: String| format!("{problem} in the sample at {} ns", sample.at_ns);
         if let Some(now) = &sample.host {
-            host.replace(now).map_or(Ok(()), |before| machine(before, now)).map_err(at)?;
+            let before = host.replace(now);
+            before.map_or(Ok(()), |before| check_machine(before, now)).map_err(in_sample)?;
         }
         for used in &sample.parties {
-            let known = latest.entry(used.party).or_default();
-            known
-                .see(sample.at_ns + sample.took_ns, used)
-                .map_err(|what| at(format!("{what} of {}", used.party)))?;
+            let counters = latest.entry(used.party).or_default();
+            counters
+                .check_party(sample.at_ns + sample.took_ns, used)
+                .map_err(|problem| in_sample(format!("{problem} of {}", used.party)))?;
         }
     }
     Ok(())
 }
 
-/// Checks that none of these counters has fallen.
-fn none_falls(of: &str, before: &Counters<'_>, now: &Counters<'_>, slack: u64) -> FileCheck {
+/// Checks that none of these counters has fallen by more than a tolerance.
+fn check_counters(
+    owner: &str,
+    before: &Counters<'_>,
+    now: &Counters<'_>,
+    tolerance: u64,
+) -> FileCheck {
     for ((name, before), (_, now)) in before.iter().zip(now) {
         if let (Some(before), Some(now)) = (before, now)
-            && now.saturating_add(slack) < *before
+            && now.saturating_add(tolerance) < *before
         {
-            return Err(format!("`{name}` of {of} falls from {before} to {now}"));
+            return Err(format!("`{name}` of {owner} falls from {before} to {now}"));
         }
     }
     Ok(())
 }
 
-fn machine(before: &HostUse, now: &HostUse) -> FileCheck {
+fn check_machine(before: &HostUse, now: &HostUse) -> FileCheck {
     let time = |host: &HostUse| {
         vec![
             ("busy_ns", Some(host.busy_ns)),
@@ -57,7 +63,7 @@ fn machine(before: &HostUse, now: &HostUse) -> FileCheck {
             ("steal_ns", Some(host.steal_ns)),
         ]
     };
-    none_falls("the machine", &time(before), &time(now), TICKS_NS)?;
+    check_counters("the machine", &time(before), &time(now), CPU_TIME_TOLERANCE_NS)?;
     let counts = |host: &HostUse| {
         let pressure =
             host.pressure.unwrap_or(PressureUse { cpu_ns: None, memory_ns: None, io_ns: None });
@@ -71,102 +77,104 @@ fn machine(before: &HostUse, now: &HostUse) -> FileCheck {
             ("io_ns", pressure.io_ns),
         ]
     };
-    none_falls("the machine", &counts(before), &counts(now), 0)?;
-    devices(before, now)
+    check_counters("the machine", &counts(before), &counts(now), 0)?;
+    check_devices(before, now)
 }
 
-/// A device that is taken away and comes back begins anew with all that it counts.
-fn devices(before: &HostUse, now: &HostUse) -> FileCheck {
-    let mut all: BTreeMap<&str, [Counters<'_>; 2]> = BTreeMap::new();
-    for (turn, host) in [before, now].into_iter().enumerate() {
+/// Checks the counters of disks and links. A device that was removed and added again restarts all
+/// its counters.
+fn check_devices(before: &HostUse, now: &HostUse) -> FileCheck {
+    let mut devices: BTreeMap<&str, [Counters<'_>; 2]> = BTreeMap::new();
+    for (reading, host) in [before, now].into_iter().enumerate() {
         for disk in host.disks.iter().flatten() {
             let counters = vec![
                 ("bytes_read", Some(disk.bytes_read)),
                 ("bytes_written", Some(disk.bytes_written)),
             ];
-            all.entry(&disk.name).or_default()[turn] = counters;
+            devices.entry(&disk.name).or_default()[reading] = counters;
         }
         for link in host.links.iter().flatten() {
             let counters =
                 vec![("bytes_in", Some(link.bytes_in)), ("bytes_out", Some(link.bytes_out))];
-            all.entry(&link.name).or_default()[turn] = counters;
+            devices.entry(&link.name).or_default()[reading] = counters;
         }
     }
-    all.iter()
-        .filter(|(_, [before, now])| !is_anew(before, now))
-        .try_for_each(|(name, [before, now])| none_falls(name, before, now, 0))
+    devices
+        .iter()
+        .filter(|(_, [before, now])| !has_restarted(before, now))
+        .try_for_each(|(name, [before, now])| check_counters(name, before, now, 0))
 }
 
-/// Returns whether every counter has fallen, or is still zero.
-fn is_anew(before: &Counters<'_>, now: &Counters<'_>) -> bool {
-    let mut all = before.iter().zip(now);
-    !before.is_empty() && all.all(|((_, before), (_, now))| now < before || *now == Some(0))
+/// Returns whether every counter has fallen, or is zero.
+fn has_restarted(before: &Counters<'_>, now: &Counters<'_>) -> bool {
+    let mut pairs = before.iter().zip(now);
+    !before.is_empty() && pairs.all(|((_, before), (_, now))| now < before || *now == Some(0))
 }
 
-/// The latest counters of a party.
+/// Latest counters of a party.
 #[derive(Debug, Default)]
-struct Latest<'a> {
+struct LatestCounters<'a> {
     group: Option<&'a CgroupUse>,
     network: Option<&'a NetworkUse>,
     calls: Option<&'a CallsUse>,
     ended: HashMap<&'a str, &'a EndedThreads>,
-    /// By process and beginning.
+    /// By PID and start time.
     processes: HashMap<(u32, u64), &'a ProcessUse>,
-    /// By process, identifier and beginning, with the end of their sample.
+    /// By PID, TID and start time; with the end of their sample, nanoseconds.
     threads: HashMap<(u32, u32, Option<u64>), (u64, &'a ThreadUse)>,
 }
 
-impl<'a> Latest<'a> {
-    fn see(&mut self, at_ns: u64, used: &'a crate::sample::PartyUse) -> FileCheck {
+impl<'a> LatestCounters<'a> {
+    fn check_party(&mut self, at_ns: u64, used: &'a crate::sample::PartyUse) -> FileCheck {
         if let Some(now) = &used.cgroup
             && let Some(before) = self.group.replace(now)
         {
-            none_falls("the control group", &group_counters(before), &group_counters(now), 0)?;
+            check_counters("the control group", &group_counters(before), &group_counters(now), 0)?;
         }
         if let Some(now) = &used.network
             && let Some(before) = self.network.replace(now)
         {
-            none_falls("the network", &network_counters(before), &network_counters(now), 0)?;
+            check_counters("the network", &network_counters(before), &network_counters(now), 0)?;
         }
         if let Some(now) = &used.calls
             && let Some(before) = self.calls.replace(now)
         {
-            calls(before, now)?;
+            check_calls(before, now)?;
         }
         for now in used.ended.iter().flatten() {
             if let Some(before) = self.ended.insert(&now.name, now) {
-                none_falls("ended threads", &ended_counters(before), &ended_counters(now), 0)?;
+                check_counters("ended threads", &ended_counters(before), &ended_counters(now), 0)?;
             }
         }
-        used.each.iter().try_for_each(|process| self.see_process(process))?;
-        used.threads.iter().try_for_each(|thread| self.see_thread(at_ns, thread))
+        used.each.iter().try_for_each(|process| self.check_process(process))?;
+        used.threads.iter().try_for_each(|thread| self.check_thread(at_ns, thread))
     }
 
-    /// A process that ends while it is read shows only zeros (`do_task_stat` in the kernel's
-    /// fs/proc/array.c, once its signals are gone).
-    fn see_process(&mut self, now: &'a ProcessUse) -> FileCheck {
+    /// Checks a process. If it ends while it is read, all its counters are zero (`do_task_stat` in
+    /// the kernel's fs/proc/array.c).
+    fn check_process(&mut self, now: &'a ProcessUse) -> FileCheck {
         let Some(before) = self.processes.insert((now.pid, now.began_ticks), now) else {
             return Ok(());
         };
         let (before, counters) = (process_counters(before), process_counters(now));
-        if is_anew(&before, &counters) {
+        if has_restarted(&before, &counters) {
             return Ok(());
         }
-        none_falls(&format!("process {}", now.pid), &before, &counters, 0)
+        check_counters(&format!("process {}", now.pid), &before, &counters, 0)
     }
 
-    fn see_thread(&mut self, at_ns: u64, now: &'a ThreadUse) -> FileCheck {
+    fn check_thread(&mut self, at_ns: u64, now: &'a ThreadUse) -> FileCheck {
         let key = (now.pid, now.tid, now.began_ticks);
         let Some((before_ns, before)) = self.threads.insert(key, (at_ns, now)) else {
             return Ok(());
         };
         let name = format!("thread {}", now.tid);
-        let falls = none_falls(&name, &thread_counters(before), &thread_counters(now), 0);
-        // Without its beginning another thread of the same number looks like this one. It cannot
-        // have run for longer than since the sample before.
-        let has_begun_since =
+        let result = check_counters(&name, &thread_counters(before), &thread_counters(now), 0);
+        // Without its start time, the thread may be another one with the same number. That one
+        // cannot have run for longer than the time since the sample before.
+        let may_be_another =
             now.began_ticks.is_none() && now.run_ns <= at_ns.saturating_sub(before_ns);
-        if has_begun_since { Ok(()) } else { falls }
+        if may_be_another { Ok(()) } else { result }
     }
 }
 
@@ -214,7 +222,7 @@ fn process_counters(process: &ProcessUse) -> Counters<'static> {
     ]
 }
 
-/// Returns the counters of a thread without those of probes: a probe forgets a thread that ends,
+/// Returns the counters of a thread without those of probes. A probe removes a thread that ends
 /// while `/proc` still lists it.
 fn thread_counters(thread: &ThreadUse) -> Counters<'static> {
     vec![
@@ -229,24 +237,24 @@ fn thread_counters(thread: &ThreadUse) -> Counters<'static> {
     ]
 }
 
-fn scheduler_counters(seen: &SchedulerRecord) -> Counters<'static> {
-    vec![("wakeups", Some(seen.wakeups)), ("migrations", Some(seen.migrations))]
+fn scheduler_counters(record: &SchedulerRecord) -> Counters<'static> {
+    vec![("wakeups", Some(record.wakeups)), ("migrations", Some(record.migrations))]
 }
 
 fn ended_counters(ended: &EndedThreads) -> Counters<'static> {
     [("threads", Some(ended.threads))].into_iter().chain(scheduler_counters(&ended.seen)).collect()
 }
 
-fn calls(before: &CallsUse, now: &CallsUse) -> FileCheck {
-    let of = |calls: &CallsUse| {
+fn check_calls(before: &CallsUse, now: &CallsUse) -> FileCheck {
+    let totals = |calls: &CallsUse| {
         vec![
             ("counted_ns", Some(calls.counted_ns)),
             ("slices", Some(calls.slices)),
             ("answers", calls.answers),
         ]
     };
-    none_falls("the counting of system calls", &of(before), &of(now), 0)?;
-    let of = |call: &CallUse| {
+    check_counters("the counting of system calls", &totals(before), &totals(now), 0)?;
+    let counters = |call: &CallUse| {
         vec![
             ("count", Some(call.count)),
             ("errors", call.errors),
@@ -257,7 +265,7 @@ fn calls(before: &CallsUse, now: &CallsUse) -> FileCheck {
     now.by_name.iter().try_for_each(|(name, now)| {
         let before = before.by_name.get(name);
         before.map_or(Ok(()), |before| {
-            none_falls(&format!("the calls {name:?}"), &of(before), &of(now), 0)
+            check_counters(&format!("the calls {name:?}"), &counters(before), &counters(now), 0)
         })
     })
 }

@@ -1,4 +1,5 @@
-//! Checks that the measurements match the plan, and are possible on the machine.
+//! Checks that the measurements match the plan, and are possible on the machine. A record that was
+//! edited or copied from another run often is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +12,8 @@ use crate::{Facts, LoadRecord, Sample, TrialRecord};
 /// standard deviations of Poisson arrivals. Constant rates are off by at most one for each worker.
 const DEVIATIONS: f64 = 6.0;
 
-/// Checks that each block starts each arm once, and loads it as the other blocks do: repeats are
-/// compared block by block.
+/// Checks that each block starts each arm once, and loads it like the other blocks. The analysis
+/// compares repeats block by block.
 pub(super) fn check_blocks(plan: &Plan) -> FileCheck {
     let mut launches = BTreeMap::new();
     for (number, launch) in plan.launches.iter().enumerate() {
@@ -25,7 +26,7 @@ pub(super) fn check_blocks(plan: &Plan) -> FileCheck {
             }
         }
     }
-    // The first that is missing ends the search, however many repeats the plan claims.
+    // The iterator is lazy and ends at the first missing arm. The number of repeats may be huge.
     let mut planned =
         (0..plan.arms.len()).flat_map(|arm| (0..plan.repeats).map(move |block| (block, arm)));
     if let Some((block, arm)) = planned.find(|started| !launches.contains_key(started)) {
@@ -52,10 +53,10 @@ pub(super) fn check_blocks(plan: &Plan) -> FileCheck {
 pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> FileCheck {
     let step = &plan.load.steps[trial.step];
     let workload = &plan.workloads[trial.workload];
-    // Over HTTP/2 a page has one connection, whatever it asks for.
+    // Over HTTP/2 a page always has one connection.
     let page = workload.page.as_ref().filter(|_| workload.protocol.is_h1());
-    let each = page.map_or(1, |page| u64::from(page.connections));
-    let planned = u64::from(step.connections) * each;
+    let per_visitor = page.map_or(1, |page| u64::from(page.connections));
+    let planned = u64::from(step.connections) * per_visitor;
     let asked = load.connections.asked;
     if asked != planned {
         return Err(format!("the load has {asked} connections, but the plan has {planned}"));
@@ -65,7 +66,7 @@ pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> FileCheck {
     }
     let duration_ns = plan.load_of_trial(trial).duration_ns;
     let (opens, closes) = load.window_ns;
-    // Loads in turns and side by side have their time together.
+    // The window of loads that take turns, or run at the same time, covers all of them.
     let is_alone = load.slices_ns.is_none() && load.at_once.is_none();
     let is_timed = duration_ns > 0
         && !matches!(step.arrivals, Arrivals::Shaped { .. } | Arrivals::Trace { .. });
@@ -79,20 +80,20 @@ pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> FileCheck {
 }
 
 /// Checks the loads of a search against their rates.
-pub(super) fn check_search(one: &SearchLoad) -> FileCheck {
-    check_scheduled(one.rate, &one.load, false)
+pub(super) fn check_search(search_load: &SearchLoad) -> FileCheck {
+    check_scheduled(search_load.rate, &search_load.load, false)
 }
 
 /// Checks how many requests were scheduled in the window at a rate in requests per second. A load
-/// that ended before its time, or after a number of requests, may have scheduled fewer.
-fn check_scheduled(rate: f64, load: &LoadRecord, is_counted: bool) -> FileCheck {
+/// that ended early, or has a limited number of requests, may have scheduled fewer.
+fn check_scheduled(rate: f64, load: &LoadRecord, has_request_limit: bool) -> FileCheck {
     let (opens, closes) = load.window_ns;
     let expected = rate * (closes - opens) as f64 / 1e9;
-    let slack = DEVIATIONS * expected.sqrt() + load.client.threads.len() as f64 + 1.0;
+    let tolerance = DEVIATIONS * expected.sqrt() + load.client.threads.len() as f64 + 1.0;
     let scheduled = load.books.scheduled;
-    let may_be_fewer = is_counted || load.cut_short || load.server_failure.is_some();
-    let least = if may_be_fewer { 0.0 } else { expected - slack };
-    if !(least..=expected + slack).contains(&(scheduled as f64)) {
+    let may_be_fewer = has_request_limit || load.cut_short || load.server_failure.is_some();
+    let least = if may_be_fewer { 0.0 } else { expected - tolerance };
+    if !(least..=expected + tolerance).contains(&(scheduled as f64)) {
         return Err(format!(
             "requests scheduled: {scheduled}, but expected at the rate: {expected:.0}"
         ));
@@ -100,23 +101,23 @@ fn check_scheduled(rate: f64, load: &LoadRecord, is_counted: bool) -> FileCheck 
     Ok(())
 }
 
-/// Checks that no party used more than the machine has.
-pub(super) fn possible(facts: &Facts, load: &LoadRecord) -> FileCheck {
+/// Checks that no party used more CPU time or memory than the machine has.
+pub(super) fn check_resources(facts: &Facts, load: &LoadRecord) -> FileCheck {
     load.samples.windows(2).try_for_each(|pair| check_use(facts, &pair[0], &pair[1]))
 }
 
 fn check_use(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
-    let at = |what: String| Err(format!("{what} in the sample at {} ns", now.at_ns));
+    let refuse = |problem: String| Err(format!("{problem} in the sample at {} ns", now.at_ns));
     let most_ns = (now.at_ns + now.took_ns - before.at_ns).saturating_mul(u64::from(facts.cpus));
     for used in &now.parties {
-        let of = |sample: &Sample| {
+        let cpu_ns = |sample: &Sample| {
             sample.party_use(used.party).and_then(|used| used.cgroup.as_ref()?.cpu_ns)
         };
-        if let (Some(from), Some(to)) = (of(before), of(now))
+        if let (Some(from), Some(to)) = (cpu_ns(before), cpu_ns(now))
             && facts.cpus > 0
             && to.saturating_sub(from) > most_ns
         {
-            return at(format!(
+            return refuse(format!(
                 "{} used {} ns of CPU time, but the machine has only {most_ns} ns",
                 used.party,
                 to - from
@@ -126,7 +127,7 @@ fn check_use(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
         if let (Some(memory), Some(most)) = (memory, facts.memory_bytes)
             && memory > most
         {
-            return at(format!(
+            return refuse(format!(
                 "{} uses {memory} bytes of memory, but the machine has only {most}",
                 used.party
             ));
@@ -135,31 +136,30 @@ fn check_use(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
     Ok(())
 }
 
-/// Checks trials against each other: none is a copy of another, and those that took turns were not
-/// loaded at the same time.
+/// Checks trials against each other: none is a copy of another, and turns do not overlap.
 pub(crate) fn check_together(trials: &[TrialRecord]) -> FileCheck {
-    let mut begun: BTreeMap<u64, Vec<&TrialRecord>> = BTreeMap::new();
+    let mut by_begin: BTreeMap<u64, Vec<&TrialRecord>> = BTreeMap::new();
     for trial in trials {
-        begun.entry(trial.load.began_ns).or_default().push(trial);
+        by_begin.entry(trial.load.began_ns).or_default().push(trial);
     }
-    begun.values().try_for_each(|all| {
-        copies(all)?;
-        turns(all)
+    by_begin.values().try_for_each(|concurrent| {
+        check_copies(concurrent)?;
+        check_turns(concurrent)
     })
 }
 
-fn copies(all: &[&TrialRecord]) -> FileCheck {
-    for (i, trial) in all.iter().enumerate() {
-        if let Some(first) = all[..i].iter().find(|first| first.load == trial.load) {
+fn check_copies(trials: &[&TrialRecord]) -> FileCheck {
+    for (i, trial) in trials.iter().enumerate() {
+        if let Some(first) = trials[..i].iter().find(|first| first.load == trial.load) {
             return Err(format!("trials {} and {} have the same load", first.trial, trial.trial));
         }
     }
     Ok(())
 }
 
-fn turns(all: &[&TrialRecord]) -> FileCheck {
+fn check_turns(trials: &[&TrialRecord]) -> FileCheck {
     let in_turns =
-        || all.iter().filter_map(|trial| Some((trial.trial, trial.load.slices_ns.as_ref()?)));
+        || trials.iter().filter_map(|trial| Some((trial.trial, trial.load.slices_ns.as_ref()?)));
     let mut slices: Vec<(u64, u64)> = in_turns().flat_map(|(_, slices)| slices).copied().collect();
     slices.sort_unstable();
     if slices.is_sorted_by(|a, b| a.1 <= b.0) {

@@ -1,8 +1,8 @@
-//! Plans from before there were arms: each subject ran under the conditions of the whole plan.
+//! Upgrades plans from before there were arms. Each subject ran under the conditions of the plan.
 
 use serde_json::{Map, Value, json};
 
-/// Makes an arm of each subject, and assigns launches and trials to arms.
+/// Creates an arm for each subject, and assigns launches and trials to arms.
 pub(super) fn upgrade_plan(plan: &mut Value) {
     let Some(plan) = plan.as_object_mut().filter(|plan| !plan.contains_key("arms")) else { return };
     let limits = plan.remove("limits").unwrap_or_default();
@@ -23,10 +23,10 @@ pub(super) fn upgrade_plan(plan: &mut Value) {
         }))
     });
     let arms: Vec<Value> = arms.collect();
-    let of_launch = launches(plan);
+    let arm_of_launch = upgrade_launches(plan);
     for trial in plan.get_mut("trials").and_then(Value::as_array_mut).into_iter().flatten() {
         let launch = trial["launch"].as_u64().and_then(|launch| usize::try_from(launch).ok());
-        let arm = launch.and_then(|launch| of_launch.get(launch)).cloned();
+        let arm = launch.and_then(|launch| arm_of_launch.get(launch)).cloned();
         if let (Some(trial), Some(arm)) = (trial.as_object_mut(), arm) {
             trial.insert("arm".into(), arm);
         }
@@ -34,8 +34,8 @@ pub(super) fn upgrade_plan(plan: &mut Value) {
     plan.insert("arms".into(), arms.into());
 }
 
-/// Records for each arm without a network that its start was in the machine's network.
-pub(super) fn conditions(plan: &mut Value) {
+/// Adds the network of each arm that has none: the machine's network.
+pub(super) fn add_isolation(plan: &mut Value) {
     for arm in plan.get_mut("arms").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(conditions) = arm.get_mut("conditions").and_then(Value::as_object_mut) {
             conditions.entry("isolation").or_insert_with(|| json!("none"));
@@ -43,31 +43,31 @@ pub(super) fn conditions(plan: &mut Value) {
     }
 }
 
-/// Names the arms that were loaded at the same time, where a plan said only that some were: all but
-/// those of controls.
-pub(super) fn duet(plan: &mut Value) {
-    let Some(was) = plan.get("duet").and_then(Value::as_bool) else { return };
+/// Lists the arms of a duet, if a plan only has a flag for it: all arms except those of controls.
+pub(super) fn upgrade_duet(plan: &mut Value) {
+    let Some(is_duet) = plan.get("duet").and_then(Value::as_bool) else { return };
     let is_control = |arm: &Value| {
         let subject = arm["subject"].as_u64().and_then(|index| usize::try_from(index).ok());
         subject.is_some_and(|index| plan["subjects"][index]["control"] == json!(true))
     };
     let arms = plan.get("arms").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let are_all = arms.iter().all(is_control);
-    let named = arms.iter().enumerate().filter(|(_, arm)| was && (are_all || !is_control(arm)));
-    let named: Vec<usize> = named.map(|(index, _)| index).collect();
-    plan["duet"] = json!(named);
+    let only_controls = arms.iter().all(is_control);
+    let is_member = |arm: &Value| is_duet && (only_controls || !is_control(arm));
+    let members = arms.iter().enumerate().filter(|(_, arm)| is_member(arm));
+    let members: Vec<usize> = members.map(|(index, _)| index).collect();
+    plan["duet"] = json!(members);
 }
 
-/// Says which arms each launch has up; returns the only one of each.
-fn launches(plan: &mut Map<String, Value>) -> Vec<Value> {
+/// Lists the arms of each launch. Returns the only arm of each.
+fn upgrade_launches(plan: &mut Map<String, Value>) -> Vec<Value> {
     let launches = plan.get_mut("launches").and_then(Value::as_array_mut).into_iter().flatten();
-    let of_launch = launches.map(|launch| {
+    let arms = launches.map(|launch| {
         let Some(launch) = launch.as_object_mut() else { return Value::Null };
         let subject = launch.remove("subject").unwrap_or_default();
         launch.insert("arms".into(), json!([subject]));
         subject
     });
-    of_launch.collect()
+    arms.collect()
 }
 
 /// Returns the id of a subject, which is also the name of its only arm.
@@ -89,21 +89,21 @@ mod tests {
                 "arms": [{"subject": 2}, {"subject": 1}, {"subject": 0}]
             })
         };
-        for (was, controls, now) in [
+        for (is_duet, controls, members) in [
             (true, [true, false, false], json!([0, 1])),
             (true, [true; 3], json!([0, 1, 2])),
             (false, [false; 3], json!([])),
         ] {
-            let mut plan = plan(was, controls);
-            duet(&mut plan);
-            assert_eq!(plan["duet"], now);
-            duet(&mut plan);
-            assert_eq!(plan["duet"], now, "once is enough");
+            let mut plan = plan(is_duet, controls);
+            upgrade_duet(&mut plan);
+            assert_eq!(plan["duet"], members);
+            upgrade_duet(&mut plan);
+            assert_eq!(plan["duet"], members, "a second upgrade changes nothing");
         }
     }
 
     #[test]
-    fn each_subject_becomes_an_arm_under_the_plans_conditions() {
+    fn each_subject_becomes_an_arm() {
         let mut plan = json!({
             "limits": {"cpus": 0.5}, "placement": {"subject": [0], "generator": [1]},
             "subjects": [
@@ -114,9 +114,9 @@ mod tests {
             "trials": [{"launch": 0}, {"launch": 1}, {"launch": 7}]
         });
         upgrade_plan(&mut plan);
-        let mut once = plan.clone();
+        let mut upgraded = plan.clone();
         upgrade_plan(&mut plan);
-        assert_eq!(plan, once, "once is enough");
+        assert_eq!(plan, upgraded, "a second upgrade changes nothing");
         let arm = |name: &str, subject: usize, env: Value, inherit: Value| {
             json!({"name": name, "level": null, "subject": subject, "conditions": {
                 "limits": {"cpus": 0.5}, "placement": {"subject": [0], "generator": [1]},
@@ -124,11 +124,12 @@ mod tests {
                 "inherit": inherit, "load": {}, "observe": []
             }})
         };
-        conditions(&mut once);
-        assert_eq!(once["arms"][1]["conditions"]["isolation"], "none");
-        once["arms"][1]["conditions"]["isolation"] = json!("netns");
-        conditions(&mut once);
-        assert_eq!(once["arms"][1]["conditions"]["isolation"], "netns", "what was said stays");
+        add_isolation(&mut upgraded);
+        assert_eq!(upgraded["arms"][1]["conditions"]["isolation"], "none");
+        upgraded["arms"][1]["conditions"]["isolation"] = json!("netns");
+        add_isolation(&mut upgraded);
+        let isolation = &upgraded["arms"][1]["conditions"]["isolation"];
+        assert_eq!(isolation, "netns", "an existing value is kept");
         assert_eq!(
             plan,
             json!({

@@ -1,5 +1,5 @@
-//! Keys that were added within a version, each with the meaning of its absence. Keys that may be
-//! `null` need no entry.
+//! Adds keys that older archives of the same version lack, with the value that their absence meant.
+//! Keys that may be `null` need no entry.
 
 use serde_json::{Value, json};
 
@@ -7,11 +7,11 @@ use crate::plan::Trial;
 
 pub(super) fn upgrade_header(header: &mut Value) {
     fill(header, &[("resumptions", json!([]))]);
-    for resumption in each(header.get_mut("resumptions")) {
-        each(resumption.get_mut("subjects")).for_each(subject);
+    for resumption in elements(header.get_mut("resumptions")) {
+        elements(resumption.get_mut("subjects")).for_each(subject);
     }
     let Some(plan) = header.get_mut("plan") else { return };
-    // Everything that took part was served, and files had no hashes.
+    // Older versions had no hashes of files, and every subject got every workload.
     fill(
         plan,
         &[
@@ -26,13 +26,14 @@ pub(super) fn upgrade_header(header: &mut Value) {
     if let Some(suite) = plan.get_mut("suite") {
         fill(suite, &[("profiles", json!([]))]);
     }
-    each(plan.get_mut("subjects")).for_each(subject);
-    each(plan.get_mut("workloads")).for_each(|workload| fill(workload, &[("tls", json!(false))]));
+    elements(plan.get_mut("subjects")).for_each(subject);
+    elements(plan.get_mut("workloads"))
+        .for_each(|workload| fill(workload, &[("tls", json!(false))]));
     let order = plan.get("order").cloned().unwrap_or(json!("fixed"));
     if let Some(load) = plan.get_mut("load") {
         fill(load, &[("check_one_in", json!(1)), ("spin", json!("never")), ("http2", http2())]);
         let timeout_ns = load.get("timeout_ns").and_then(Value::as_u64).unwrap_or(DRAIN_NS);
-        // One key said the order of subjects and of steps.
+        // One key determined the order of both subjects and steps.
         fill(
             load,
             &[
@@ -43,24 +44,24 @@ pub(super) fn upgrade_header(header: &mut Value) {
                 ("reconnect", json!("backoff")),
             ],
         );
-        each(load.get_mut("steps")).for_each(|step| fill(step, &[("pass", json!(1))]));
+        elements(load.get_mut("steps")).for_each(|step| fill(step, &[("pass", json!(1))]));
     }
     let seed = plan.get("seed").and_then(Value::as_u64).unwrap_or_default();
-    for (number, trial) in each(plan.get_mut("trials")).enumerate() {
+    for (number, trial) in elements(plan.get_mut("trials")).enumerate() {
         fill(trial, &[("seed", json!(Trial::seed_of(seed, number)))]);
     }
 }
 
-/// How long every load went on after its window at most, when that was no part of the plan.
+/// Longest drain before it was part of the plan.
 const DRAIN_NS: u64 = 5_000_000_000;
 
-/// Windows and table as every load had them.
+/// HTTP/2 settings before they were part of the plan.
 fn http2() -> Value {
     json!({"window_bits": 30, "connection_window_bits": 30, "header_table_size": 4096})
 }
 
 fn subject(subject: &mut Value) {
-    // A control that refused every connection was taken for a server that fails.
+    // Older versions had no controls that refuse every connection.
     fill(subject, &[("refuses", json!(false))]);
     if let Some(build) = subject.get_mut("build") {
         fill(build, &[("environment", json!({}))]);
@@ -68,60 +69,59 @@ fn subject(subject: &mut Value) {
 }
 
 pub(super) fn upgrade_start(start: &mut Value) {
-    for part in each(start.get_mut("parts")) {
+    for part in elements(start.get_mut("parts")) {
         fill(part, &[("environment", json!({}))]);
         if let Some(warmup) = part.get_mut("warmup").filter(|warmup| warmup.is_object()) {
             warm_up(warmup);
         }
         for moment in ["checks_before", "checks_after"] {
-            each(part.get_mut(moment)).for_each(check);
+            elements(part.get_mut(moment)).for_each(check);
         }
     }
 }
 
 fn warm_up(warmup: &mut Value) {
-    let mut right = 0;
-    for slice in each(warmup.get_mut("slices")) {
+    let mut correct = 0;
+    for slice in elements(warmup.get_mut("slices")) {
         let answers = slice.get("answers").cloned().unwrap_or_default();
         fill(slice, &[("right_answers", answers)]);
-        right += slice.get("right_answers").and_then(Value::as_u64).unwrap_or_default();
+        correct += slice.get("right_answers").and_then(Value::as_u64).unwrap_or_default();
     }
-    fill(warmup, &[("right_answers", json!(right))]);
+    fill(warmup, &[("right_answers", json!(correct))]);
 }
 
 pub(super) fn upgrade_trial(trial: &mut Value) {
-    each(trial.get_mut("checks")).for_each(check);
+    elements(trial.get_mut("checks")).for_each(check);
     let Some(load) = trial.get_mut("load") else { return };
     fill(load, &[("unexpected", json!({})), ("connection_failures", json!({}))]);
-    // These versions had no probes.
+    // Older versions had no probes.
     fill(load, &[("probes", json!({"attached": [], "refused": []})), ("runtime", json!([]))]);
     if let Some(client) = load.get_mut("client") {
         fill(client, &[("priority", json!("normal"))]);
     }
-    for (key, gap) in [("books", "carried_in"), ("connections", "asked_again")] {
-        if let Some(counts) = load.get_mut(key) {
-            fill(counts, &[(gap, json!(0))]);
+    for (object, key) in [("books", "carried_in"), ("connections", "asked_again")] {
+        if let Some(counts) = load.get_mut(object) {
+            fill(counts, &[(key, json!(0))]);
         }
     }
-    each(load.get_mut("intervals")).for_each(interval);
-    each(load.get_mut("samples")).filter_map(|sample| sample.get_mut("host")).for_each(devices);
+    elements(load.get_mut("intervals")).for_each(interval);
+    elements(load.get_mut("samples")).filter_map(|sample| sample.get_mut("host")).for_each(devices);
 }
 
-/// Converts the counts of all disks and all links to counts of each.
+/// Converts the sums over all disks and over all links to lists with one device.
 fn devices(host: &mut Value) {
     let Some(host) = host.as_object_mut() else { return };
-    for (all, each) in [("disk", "disks"), ("traffic", "links")] {
-        if let Some(Value::Object(mut of_all)) = host.remove(all) {
-            of_all.insert("name".into(), json!("all"));
-            // It was the value of the disk with the longest busy time since the boot, which is
-            // useless.
-            of_all.remove("disk_busy_ns");
-            host.insert(each.into(), json!([of_all]));
+    for (old_key, list_key) in [("disk", "disks"), ("traffic", "links")] {
+        if let Some(Value::Object(mut total)) = host.remove(old_key) {
+            total.insert("name".into(), json!("all"));
+            // It belonged to the disk with the longest busy time since boot, which is useless.
+            total.remove("disk_busy_ns");
+            host.insert(list_key.into(), json!([total]));
         }
     }
 }
 
-/// No contract held promises about a server's life.
+/// Upgrades a check. Older contracts had no promises about a server's lifecycle.
 fn check(check: &mut Value) {
     fill(check, &[("of_life", json!(false))]);
 }
@@ -143,7 +143,7 @@ fn interval(interval: &mut Value) {
             .map(|key| (key, json!(""))),
     );
     fill(interval, &[("by_request", json!([])), ("workers", json!({}))]);
-    for share in each(interval.get_mut("by_request")) {
+    for share in elements(interval.get_mut("by_request")) {
         fill(
             share,
             &["carried_ok", "never_ended", "longest_failure_ns"].map(|key| (key, json!(0))),
@@ -151,17 +151,19 @@ fn interval(interval: &mut Value) {
     }
 }
 
-/// Adds missing members. Leaves a value that is no object as it is: its reader reports it.
-fn fill(object: &mut Value, gaps: &[(&str, Value)]) {
+/// Adds missing members. A value that is not an object is unchanged, because parsing reports it
+/// later.
+fn fill(object: &mut Value, defaults: &[(&str, Value)]) {
     let Some(object) = object.as_object_mut() else { return };
-    for (key, meaning) in gaps {
+    for (key, default) in defaults {
         if !object.contains_key(*key) {
-            object.insert((*key).into(), meaning.clone());
+            object.insert((*key).into(), default.clone());
         }
     }
 }
 
-fn each(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
+/// Elements of a list. Empty if the value is not a list.
+fn elements(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
     list.and_then(Value::as_array_mut).into_iter().flatten()
 }
 
@@ -170,19 +172,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn undistinguished_devices_are_one() {
+    fn device_totals_become_lists_of_one_device() {
         let mut host =
             json!({"busy_ns": 1, "disk": {"bytes_read": 7, "disk_busy_ns": 2}, "traffic": null});
         devices(&mut host);
-        let once = host.clone();
+        let upgraded = host.clone();
         devices(&mut host);
-        assert_eq!(host, once);
+        assert_eq!(host, upgraded, "a second upgrade changes nothing");
         let disks = json!([{"bytes_read": 7, "name": "all"}]);
         assert_eq!(host, json!({"busy_ns": 1, "disks": disks}));
     }
 
     #[test]
-    fn what_is_there_stays() {
+    fn fill_keeps_existing_members() {
         let mut object = json!({"a": null, "b": 2});
         fill(&mut object, &[("a", json!(1)), ("b", json!(1)), ("c", json!(1))]);
         assert_eq!(object, json!({"a": null, "b": 2, "c": 1}));

@@ -1,11 +1,11 @@
-//! Trials from before loads had a separate record: its keys were in the trial.
+//! Upgrades trials from before loads had a separate record. The keys of the load were in the trial.
 
 use serde_json::{Map, Value};
 
-/// Keys of the trial, not of its load.
-const OF_TRIAL: [&str; 3] = ["trial", "start", "checks"];
+/// Keys that belong to the trial, and not to its load.
+const TRIAL_KEYS: [&str; 3] = ["trial", "start", "checks"];
 
-/// Moves what is of the load into it.
+/// Moves the keys of the load into a record of their own.
 pub(super) fn upgrade_trial(trial: &mut Value) {
     let Some(record) = trial.as_object_mut().filter(|record| !record.contains_key("load")) else {
         return;
@@ -13,13 +13,13 @@ pub(super) fn upgrade_trial(trial: &mut Value) {
     let failure = record.remove("subject_failure").unwrap_or_default();
     record.insert("server_failure".into(), failure);
     let (own, load): (Map<String, Value>, Map<String, Value>) =
-        std::mem::take(record).into_iter().partition(|(key, _)| OF_TRIAL.contains(&key.as_str()));
+        std::mem::take(record).into_iter().partition(|(key, _)| TRIAL_KEYS.contains(&key.as_str()));
     *record = own;
     record.insert("load".into(), load.into());
 }
 
-/// Gives the use of the generator's CPUs its name of today.
-pub(super) fn machine(trial: &mut Value) {
+/// Renames the key for the use of the generator's CPUs.
+pub(super) fn rename_machine(trial: &mut Value) {
     let Some(client) = trial.pointer_mut("/load/client").and_then(Value::as_object_mut) else {
         return;
     };
@@ -34,13 +34,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_of_the_load_moves_into_it() {
+    fn keys_of_the_load_move_into_its_record() {
         let mut trial =
             json!({"trial": 3, "start": 1, "checks": [], "books": {}, "subject_failure": "left"});
         upgrade_trial(&mut trial);
         let upgraded = trial.clone();
         upgrade_trial(&mut trial);
-        assert_eq!(trial, upgraded, "once is enough");
+        assert_eq!(trial, upgraded, "a second upgrade changes nothing");
         assert_eq!(
             trial,
             json!({
@@ -51,10 +51,10 @@ mod tests {
     }
 
     #[test]
-    fn use_of_the_cpus_keeps_its_numbers() {
+    fn machine_use_is_renamed_once() {
         let mut trial = json!({"load": {"client": {"ground": {"own_ns": 7}}}});
-        machine(&mut trial);
-        machine(&mut trial);
+        rename_machine(&mut trial);
+        rename_machine(&mut trial);
         assert_eq!(trial, json!({"load": {"client": {"machine": {"own_ns": 7}}}}));
     }
 }

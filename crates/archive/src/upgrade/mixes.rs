@@ -1,21 +1,21 @@
-//! Workloads from before there were mixes: there was one request, and its keys were in the
+//! Upgrades workloads from before there were mixes. There was one request, whose keys were in the
 //! workload.
 
 use serde_json::{Map, Value, json};
 
-/// Makes each such workload a mix of one request.
+/// Converts each such workload to a mix of one request.
 pub(super) fn upgrade_plan(plan: &mut Value) {
     let workloads = plan.get_mut("workloads").and_then(Value::as_array_mut);
     for workload in workloads.into_iter().flatten().filter_map(Value::as_object_mut) {
         if !workload.contains_key("requests") && workload.contains_key("path") {
-            let request = request(workload);
+            let request = take_request(workload);
             workload.insert("requests".into(), json!([request]));
         }
     }
 }
 
-/// Takes the request out of its workload.
-fn request(workload: &mut Map<String, Value>) -> Value {
+/// Moves the keys of the request out of its workload.
+fn take_request(workload: &mut Map<String, Value>) -> Value {
     let mut take = |key: &str| workload.remove(key).unwrap_or_default();
     let (status, body) = (take("expect_status"), take("expect_body"));
     let expect = json!({
@@ -36,18 +36,18 @@ mod tests {
     use crate::plan::{Body, Http2, Load, Plan, Spin, Workload};
     use crate::protocol::Protocol;
 
-    fn upgraded(plan: &Value) -> Value {
+    fn upgrade(plan: &Value) -> Value {
         super::super::header(json!({"plan": plan}))["plan"].take()
     }
 
     #[test]
-    fn plans_of_before_mixes_are_read() {
+    fn workload_without_mix_is_upgraded() {
         let old = json!({
             "name": "plaintext", "protocol": "h1", "method": "GET", "path": "/plaintext",
             "headers": [["Accept", "*/*"]], "body": null, "expect_status": 200,
             "expect_body": "Hello, World!"
         });
-        let upgraded = upgraded(&json!({"workloads": [old]}));
+        let upgraded = upgrade(&json!({"workloads": [old]}));
         let workload: Workload = serde_json::from_value(upgraded["workloads"][0].clone()).unwrap();
         let request = &workload.requests[0];
         assert_eq!(
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_of_before_are_read_and_gaps_of_today_are_not() {
+    fn missing_keys_of_load_are_refused_without_upgrade() {
         let old = json!({
             "warmup_ns": 0, "duration_ns": 1, "interval_ns": 1, "timeout_ns": 1,
             "connect_timeout_ns": 1,
@@ -79,14 +79,14 @@ mod tests {
         });
         assert!(serde_json::from_value::<Load>(old.clone()).is_err(), "a key is missing");
         let load: Load =
-            serde_json::from_value(upgraded(&json!({"load": old}))["load"].clone()).unwrap();
+            serde_json::from_value(upgrade(&json!({"load": old}))["load"].clone()).unwrap();
         assert_eq!((load.check_one_in, load.spin), (1, Spin::Never));
         assert_eq!(load.http2, Http2::default());
         assert_eq!(load.steps[0].arrivals.rate(), Some(5.0));
     }
 
     #[test]
-    fn what_is_no_plan_stays_none() {
+    fn invalid_plan_stays_invalid() {
         for nonsense in [
             json!(null),
             json!(3),
@@ -94,7 +94,7 @@ mod tests {
             json!({"workloads": 3}),
             json!({"workloads": [3, {}]}),
         ] {
-            assert!(serde_json::from_value::<Plan>(upgraded(&nonsense)).is_err());
+            assert!(serde_json::from_value::<Plan>(upgrade(&nonsense)).is_err());
         }
     }
 }

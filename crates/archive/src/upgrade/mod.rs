@@ -1,8 +1,8 @@
-//! Upgrades of older archives to the present format: value by value, before they are read.
+//! Upgrades files of older archives to the current format, before they are parsed. The types
+//! therefore need no defaults for keys that older versions lack.
 //!
-//! Each file of a run is a JSON value that is upgraded here, oldest change first, for any version:
-//! keys were added within versions, too. The present types need no defaults for missing keys of
-//! older versions.
+//! Each file of a run is a JSON value. All upgrades are applied to it, the oldest change first,
+//! whatever its version, because keys were also added within versions.
 
 mod arms;
 mod gaps;
@@ -14,7 +14,7 @@ mod times;
 
 use serde_json::Value;
 
-/// Returns a run's header, of any version that is read.
+/// Upgrades the header of a run.
 pub(crate) fn header(mut header: Value) -> Value {
     if let Some(plan) = header.get_mut("plan") {
         mixes::upgrade_plan(plan);
@@ -22,14 +22,14 @@ pub(crate) fn header(mut header: Value) -> Value {
     gaps::upgrade_header(&mut header);
     if let Some(plan) = header.get_mut("plan") {
         arms::upgrade_plan(plan);
-        arms::conditions(plan);
-        arms::duet(plan);
+        arms::add_isolation(plan);
+        arms::upgrade_duet(plan);
         promises::upgrade_plan(plan);
     }
     header
 }
 
-/// Returns one start.
+/// Upgrades a start.
 pub(crate) fn start(mut start: Value) -> Value {
     parties::upgrade_start(&mut start);
     gaps::upgrade_start(&mut start);
@@ -37,13 +37,13 @@ pub(crate) fn start(mut start: Value) -> Value {
     start
 }
 
-/// Returns one trial of a run of this version.
+/// Upgrades a trial of a run with this version.
 pub(crate) fn trial(version: u32, mut trial: Value) -> Value {
     if version < 3 {
-        trial = times::trial_of_2(trial);
+        trial = times::upgrade_trial(trial);
     }
     loads::upgrade_trial(&mut trial);
-    loads::machine(&mut trial);
+    loads::rename_machine(&mut trial);
     parties::upgrade_trial(&mut trial);
     gaps::upgrade_trial(&mut trial);
     promises::upgrade_trial(&mut trial);

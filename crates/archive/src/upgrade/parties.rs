@@ -1,10 +1,10 @@
-//! Starts and samples from before there were parties: a start had one process, and a sample the
-//! subject and the generator.
+//! Upgrades starts and samples from before there were parties. A start had one process, and a
+//! sample had the subject and the generator.
 
 use serde_json::{Map, Value, json};
 
-/// Keys of a start, not of its only part.
-const OF_START: [&str; 5] = ["start", "launch", "resumed", "parts", "failure"];
+/// Keys that belong to the start, and not to its only part.
+const START_KEYS: [&str; 5] = ["start", "launch", "resumed", "parts", "failure"];
 
 /// Makes the process of a start its only part.
 pub(super) fn upgrade_start(start: &mut Value) {
@@ -12,15 +12,15 @@ pub(super) fn upgrade_start(start: &mut Value) {
         return;
     };
     let (own, mut part): (Map<String, Value>, Map<String, Value>) =
-        std::mem::take(record).into_iter().partition(|(key, _)| OF_START.contains(&key.as_str()));
+        std::mem::take(record).into_iter().partition(|(key, _)| START_KEYS.contains(&key.as_str()));
     part.insert("party".into(), json!({"subject": 0}));
-    // The launch has its name.
+    // The name is known from the launch.
     part.insert("name".into(), json!(""));
     *record = own;
     record.insert("parts".into(), json!([part]));
 }
 
-/// Makes the subject and the generator of each sample parties of it.
+/// Converts the subject and the generator of each sample to parties.
 pub(super) fn upgrade_trial(trial: &mut Value) {
     let samples = trial.pointer_mut("/load/samples").and_then(Value::as_array_mut);
     for sample in samples.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -46,7 +46,7 @@ mod tests {
     use crate::{Party, Sample, StartRecord};
 
     #[test]
-    fn process_becomes_the_part_of_its_start() {
+    fn process_becomes_the_only_part_of_its_start() {
         let old = json!({
             "start": 4, "launch": 2, "resumed": false, "pid": 7, "startup": null,
             "checks_before": [],
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_sampled_becomes_a_party() {
+    fn subject_and_generator_become_parties() {
         let thread = json!({
             "pid": 1, "tid": 2, "name": "t", "run_ns": 5, "user_ns": 0, "sys_ns": 0,
             "run_delay_ns": null,

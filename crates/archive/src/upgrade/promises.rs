@@ -1,21 +1,22 @@
-//! Runs from before there were contract files and back ends: expectations had no expressions,
-//! checks one text for all, and every subject came from one folder.
+//! Upgrades runs from before there were contract files and back ends. Expectations had no
+//! expressions, a check had one text for its request and result, and all subjects came from one
+//! folder.
 
 use serde_json::{Map, Value, json};
 
 use crate::protocol::Protocol;
 
 pub(super) fn upgrade_plan(plan: &mut Value) {
-    for request in lists(plan, "workloads").flat_map(|workload| lists(workload, "requests")) {
+    for request in elements(plan, "workloads").flat_map(|workload| elements(workload, "requests")) {
         if let Some(expect) = request.get_mut("expect").and_then(Value::as_object_mut) {
             fill(expect, &[("headers_match", json!([])), ("json_match", json!([]))]);
         }
     }
-    for arm in lists(plan, "arms").filter_map(Value::as_object_mut) {
-        // The few that were up were up with every arm; none was ever in a suite.
+    for arm in elements(plan, "arms").filter_map(Value::as_object_mut) {
+        // Older suites could not assign back ends to arms.
         fill(arm, &[("backends", json!([]))]);
     }
-    for backend in lists(plan, "backends").filter_map(Value::as_object_mut) {
+    for backend in elements(plan, "backends").filter_map(Value::as_object_mut) {
         let name = backend.get("name").cloned().unwrap_or_default();
         fill(backend, &[("of", name.clone()), ("title", name)]);
     }
@@ -26,23 +27,23 @@ pub(super) fn upgrade_plan(plan: &mut Value) {
 }
 
 pub(super) fn upgrade_start(start: &mut Value) {
-    for part in lists(start, "parts") {
+    for part in elements(start, "parts") {
         if let Some(startup) = part.get_mut("startup").and_then(Value::as_object_mut) {
             let ready = startup.get("first_answer_ns").cloned().unwrap_or_default();
             fill(startup, &[("ready_ns", ready)]);
         }
         for moment in ["checks_before", "checks_after"] {
-            lists(part, moment).for_each(check);
+            elements(part, moment).for_each(check);
         }
     }
 }
 
 pub(super) fn upgrade_trial(trial: &mut Value) {
-    lists(trial, "checks").for_each(check);
+    elements(trial, "checks").for_each(check);
 }
 
-/// Names ended with the protocol, but over plain HTTP/1.1; one text said what was asked, expected
-/// and seen.
+/// Upgrades a check. Its name ended with the protocol unless that was plain HTTP/1.1, and one text
+/// described the request, the expectation and the response.
 fn check(check: &mut Value) {
     let Some(check) = check.as_object_mut().filter(|check| !check.contains_key("protocol")) else {
         return;
@@ -50,10 +51,10 @@ fn check(check: &mut Value) {
     let name = check.get("name").and_then(Value::as_str).unwrap_or_default();
     let suffix = |protocol: &&Protocol| name.ends_with(&format!(" over {protocol}"));
     let protocol = Protocol::OF_SERVERS.iter().find(suffix).copied();
-    let plain = protocol.and_then(|protocol| name.strip_suffix(&format!(" over {protocol}")));
-    let plain = json!(plain.unwrap_or(name));
+    let base_name = protocol.and_then(|protocol| name.strip_suffix(&format!(" over {protocol}")));
+    let base_name = json!(base_name.unwrap_or(name));
     let got = check.remove("detail").unwrap_or_default();
-    check.insert("name".into(), plain);
+    check.insert("name".into(), base_name);
     let protocol = json!(protocol.unwrap_or_default());
     fill(
         check,
@@ -67,13 +68,15 @@ fn check(check: &mut Value) {
     );
 }
 
-fn fill(object: &mut Map<String, Value>, gaps: &[(&str, Value)]) {
-    for (key, meaning) in gaps {
-        object.entry(*key).or_insert_with(|| meaning.clone());
+/// Adds missing members.
+fn fill(object: &mut Map<String, Value>, defaults: &[(&str, Value)]) {
+    for (key, default) in defaults {
+        object.entry(*key).or_insert_with(|| default.clone());
     }
 }
 
-fn lists<'a>(object: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
+/// Elements of a list in an object. Empty if there is no such list.
+fn elements<'a>(object: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
     object.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
@@ -83,7 +86,7 @@ mod tests {
     use crate::trial::CheckResult;
 
     #[test]
-    fn check_says_over_what_it_was_asked() {
+    fn protocol_moves_from_name_of_check_to_its_key() {
         for (name, plain, protocol) in [
             ("json", "json", Protocol::H1),
             ("json over h2", "json", Protocol::H2),
@@ -96,9 +99,9 @@ mod tests {
                 "detail": "as expected",
             });
             check(&mut value);
-            let once = value.clone();
+            let upgraded = value.clone();
             check(&mut value);
-            assert_eq!(value, once, "once is enough");
+            assert_eq!(value, upgraded, "a second upgrade changes nothing");
             let read: CheckResult = serde_json::from_value(value).unwrap();
             assert_eq!(
                 (read.name.as_str(), read.protocol, read.got.as_str()),
@@ -108,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_of_one_folder_has_a_list_of_it() {
+    fn single_subjects_folder_becomes_a_list() {
         let mut plan = json!({
             "subjects_folder": "subjects", "arms": [{"name": "a"}], "backends": [{"name": "db"}],
             "workloads": [{"requests": [{"expect": {"status": 200}}]}]

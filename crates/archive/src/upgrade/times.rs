@@ -1,4 +1,5 @@
-//! Percentiles of older archives, which included exchanges without a correct response.
+//! Upgrades the distributions of archives before `dyno.run/3`, whose response times included
+//! timeouts. Today they hold only correct responses, and timeouts are in a separate distribution.
 
 use serde_json::{Value, json};
 
@@ -6,20 +7,20 @@ use crate::load::UnansweredAges;
 use crate::outcome::Outcome;
 use crate::times::Times;
 
-/// Returns a trial of `dyno.run/2` or before. Its response times held correct responses, and
-/// time-outs at no less than their limit. The ages of requests in flight at the end were separate.
-/// No other waiting times were kept.
-pub(super) fn trial_of_2(mut trial: Value) -> Value {
+/// Upgrades a trial of `dyno.run/2` or before. Its response times included timeouts, with at least
+/// their limit. The ages of requests in flight at the end were separate. Ages of other failures
+/// were not recorded.
+pub(super) fn upgrade_trial(mut trial: Value) -> Value {
     let Some(record) = trial.as_object_mut() else { return trial };
     let at_end = record.get_mut("unanswered").map(Value::take).unwrap_or_default();
-    let mut time_outs = Times::new();
+    let mut timeouts = Times::new();
     let intervals = record.get_mut("intervals").and_then(Value::as_array_mut);
     for interval in intervals.into_iter().flatten() {
-        time_outs.add(&remove_timeouts(interval));
+        timeouts.add(&remove_timeouts(interval));
     }
     let mut ages = serde_json::Map::new();
-    if !time_outs.is_empty() {
-        ages.insert(Outcome::Timeout.name().into(), json!(time_outs));
+    if !timeouts.is_empty() {
+        ages.insert(Outcome::Timeout.name().into(), json!(timeouts));
     }
     if at_end.as_str().is_some_and(|text| !text.is_empty()) {
         ages.insert(UnansweredAges::AT_END.into(), at_end);
@@ -28,29 +29,29 @@ pub(super) fn trial_of_2(mut trial: Value) -> Value {
     trial
 }
 
-/// Time-outs are the longest of an interval's times: no correct response takes longer than the
-/// limit, but for what waited for a connection, which was there with them. Returns how long those
-/// of the measured window had taken.
+/// Removes timeouts from an interval's times. They are taken to be its longest times, because
+/// correct responses take no longer than the limit. Returns the removed times if they belong to the
+/// measured window.
 fn remove_timeouts(interval: &mut Value) -> Times {
-    let timed_out = |outcomes: &Value| -> u64 {
+    let count_timeouts = |outcomes: &Value| -> u64 {
         let kinds = Outcome::ALL.iter().filter(|outcome| outcome.is_timeout());
         kinds.filter_map(|outcome| outcomes.get(outcome.name())?.as_u64()).sum()
     };
     let shares = interval.get_mut("by_request").and_then(Value::as_array_mut);
     for share in shares.into_iter().flatten() {
-        let n = timed_out(&share["outcomes"]);
+        let n = count_timeouts(&share["outcomes"]);
         take_longest(share.get_mut("response"), n);
         take_longest(share.get_mut("service"), n);
     }
-    // Time-outs of an earlier phase had no times here.
-    let of_phase = timed_out(&interval["outcomes"]);
-    let _service = take_longest(interval.pointer_mut("/times/service"), of_phase);
-    let response = take_longest(interval.pointer_mut("/times/response"), of_phase);
+    // Timeouts of an earlier phase, which are in `carried`, had no times here.
+    let n = count_timeouts(&interval["outcomes"]);
+    let _service = take_longest(interval.pointer_mut("/times/service"), n);
+    let response = take_longest(interval.pointer_mut("/times/response"), n);
     if interval["phase"] == "warmup" { Times::new() } else { response }
 }
 
-/// Removes the `n` longest times. Leaves a value that is no distribution as it is: its reader
-/// reports it.
+/// Removes the `n` longest times and returns them. A value that is not a distribution is unchanged,
+/// because parsing reports it later.
 fn take_longest(times: Option<&mut Value>, n: u64) -> Times {
     let Some(times) = times.filter(|_| n > 0) else { return Times::new() };
     let Ok(all) = serde_json::from_value::<Times>(times.clone()) else { return Times::new() };
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn time_outs_of_before_move_from_the_answers_to_the_unanswered() {
+    fn timeouts_move_from_response_times_to_ages() {
         let interval = |phase: &str| {
             json!({
                 "phase": phase, "outcomes": {"ok": 2, "timeout": 1}, "carried": {"timeout": 4},
@@ -81,7 +82,7 @@ mod tests {
         let old = json!({
             "unanswered": times(&[50]), "intervals": [interval("warmup"), interval("measured")],
         });
-        let new = trial_of_2(old);
+        let new = upgrade_trial(old);
         let ages = &new["unanswered"]["ages"];
         assert_eq!(
             serde_json::from_value::<Times>(ages["timeout"].clone()).unwrap(),
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trial_stays_none() {
+    fn invalid_trial_stays_invalid() {
         for nonsense in [
             json!({}),
             json!([]),

@@ -130,7 +130,7 @@ fn kernel_observation_finding() -> Finding {
             None => "observable with eBPF. `dyno run --help` lists the probes (--observe), and \
                      `dyno calibrate --probes` measures their cost"
                 .into(),
-            Some(refusal) if dyno_observer::probes::counts_calls() => {
+            Some(refusal) if dyno_observer::probes::can_count_syscalls() => {
                 format!("only the number of calls by name is observable: {}", refusal.why)
             }
             Some(refusal) => refusal.why.clone(),

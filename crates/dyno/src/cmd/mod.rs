@@ -141,7 +141,7 @@ fn cache_folder(requested: Option<&Path>) -> anyhow::Result<PathBuf> {
         );
     }
     let folder = this_machine::default_cache_folder();
-    dyno_launch::folder::make_own(&folder).map_err(|error| {
+    dyno_launch::folder::make_private(&folder).map_err(|error| {
         anyhow::anyhow!(
             "{}: cannot be used for builds: {error}\nhint: name another folder with --cache",
             folder.display()

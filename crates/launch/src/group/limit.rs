@@ -1,4 +1,5 @@
-//! Limits of a group: set, and read back from the kernel.
+//! Sets the limits of a control group, and reads them back. The archive records what the kernel
+//! accepted, which may differ from the request.
 
 use std::fs;
 use std::io;
@@ -8,10 +9,10 @@ use dyno_archive::plan::Limits;
 use dyno_archive::start::{LimitKind, LimitReadBack, cpu_list_text};
 use dyno_observer::cgroup::Group;
 
-/// Length of the period of a CPU quota, the kernel's default.
+/// Period of a CPU quota, the kernel's default.
 const PERIOD_US: u64 = 100_000;
 
-/// Sets the limits of a group and reads each back. `why_not`: the reason if there is no group.
+/// Sets the limits of a group and reads each back. `why_not`: reason why there is no group.
 #[must_use]
 pub fn limit(
     group: &Group,
@@ -19,27 +20,28 @@ pub fn limit(
     cpus: &[u32],
     why_not: Option<&str>,
 ) -> Vec<LimitReadBack> {
-    let mut all = Vec::new();
+    let mut results = Vec::new();
     if let Some(quota) = limits.cpus {
-        all.push(set(LimitKind::CpuQuota, &format!("{quota} CPUs"), why_not, || {
+        results.push(set(LimitKind::CpuQuota, &format!("{quota} CPUs"), why_not, || {
             set_quota(group, quota)
         }));
     }
     if let Some(bytes) = limits.memory_bytes {
-        all.push(set(LimitKind::Memory, &format!("{bytes} bytes"), why_not, || {
+        results.push(set(LimitKind::Memory, &format!("{bytes} bytes"), why_not, || {
             set_memory(group, bytes)
         }));
     }
     if !cpus.is_empty() && !group.is_empty() {
-        let asked = cpu_list_text(cpus);
-        all.push(set(LimitKind::Cpus, &asked, None, || set_cpuset(group, &asked)));
+        let requested = cpu_list_text(cpus);
+        results.push(set(LimitKind::Cpus, &requested, None, || set_cpuset(group, &requested)));
     }
-    all
+    results
 }
 
+/// Sets one limit with the function `set`, and records the result.
 fn set(
     kind: LimitKind,
-    asked: &str,
+    requested: &str,
     why_not: Option<&str>,
     set: impl FnOnce() -> io::Result<String>,
 ) -> LimitReadBack {
@@ -49,7 +51,7 @@ fn set(
         Ok(text) => (Some(text), None),
         Err(why) => (None, Some(why)),
     };
-    LimitReadBack { kind, asked: asked.into(), read_back, reason }
+    LimitReadBack { kind, asked: requested.into(), read_back, reason }
 }
 
 fn set_quota(group: &Group, cpus: f64) -> io::Result<String> {
@@ -58,7 +60,7 @@ fn set_quota(group: &Group, cpus: f64) -> io::Result<String> {
         let read = write_read(&folder.join("cpu.max"), &format!("{quota_us} {PERIOD_US}"))?;
         return Ok(format!("{read} µs per period"));
     }
-    let folder = v1(group, "cpu")?;
+    let folder = v1_folder(group, "cpu")?;
     write_read(&folder.join("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
     let quota = write_read(&folder.join("cpu.cfs_quota_us"), &quota_us.to_string())?;
     Ok(format!("{quota} µs per {PERIOD_US} µs"))
@@ -67,30 +69,31 @@ fn set_quota(group: &Group, cpus: f64) -> io::Result<String> {
 fn set_memory(group: &Group, bytes: u64) -> io::Result<String> {
     if let Some(folder) = &group.v2 {
         let read = write_read(&folder.join("memory.max"), &bytes.to_string())?;
-        // No swap, or the limit would only move pages. The file is missing where there is no swap
-        // accounting.
+        // Without this, the kernel would swap pages out instead of enforcing the limit. Fails on a
+        // kernel without swap accounting, which lacks the file.
         let _ = fs::write(folder.join("memory.swap.max"), "0");
         return Ok(format!("{read} bytes"));
     }
-    let folder = v1(group, "memory")?;
+    let folder = v1_folder(group, "memory")?;
     let read = write_read(&folder.join("memory.limit_in_bytes"), &bytes.to_string())?;
     let _ = fs::write(folder.join("memory.memsw.limit_in_bytes"), bytes.to_string());
     Ok(format!("{read} bytes"))
 }
 
-/// Sets the CPUs of a group. `cpus` may include CPUs that do not exist: the kernel has a second
-/// file for the effective ones.
+/// Sets the CPUs of a group, and returns the effective ones. `cpus` may include CPUs that do not
+/// exist.
 fn set_cpuset(group: &Group, cpus: &str) -> io::Result<String> {
     let (folder, effective) = match &group.v2 {
         Some(folder) => (folder.clone(), "cpuset.cpus.effective"),
-        None => (v1(group, "cpuset")?, "cpuset.effective_cpus"),
+        None => (v1_folder(group, "cpuset")?, "cpuset.effective_cpus"),
     };
     let written = write_read(&folder.join("cpuset.cpus"), cpus)?;
     let effective = fs::read_to_string(folder.join(effective)).unwrap_or_default();
     Ok(Some(effective.trim()).filter(|list| !list.is_empty()).map_or(written, String::from))
 }
 
-fn v1(group: &Group, controller: &str) -> io::Result<PathBuf> {
+/// Folder of a group in the hierarchy of a v1 controller.
+fn v1_folder(group: &Group, controller: &str) -> io::Result<PathBuf> {
     let missing = || {
         io::Error::new(
             io::ErrorKind::NotFound,
@@ -100,6 +103,7 @@ fn v1(group: &Group, controller: &str) -> io::Result<PathBuf> {
     group.v1.get(controller).cloned().ok_or_else(missing)
 }
 
+/// Writes a value to a file and reads it back.
 fn write_read(path: &Path, value: &str) -> io::Result<String> {
     let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
     fs::write(path, value).map_err(named)?;

@@ -1,4 +1,5 @@
-//! Control groups of subjects: creates them, limits them, reads the limits back and removes them.
+//! Creates, limits and removes the control groups of subjects. They limit a subject's CPU time and
+//! memory, and count the use of all its processes.
 
 mod limit;
 mod owner;
@@ -15,14 +16,14 @@ use dyno_archive::facts::CgroupVersion;
 use dyno_observer::cgroup::{Group, Layout};
 
 use crate::guard::Guard;
-use crate::limits::{GROUP_GLANCE, SWEEP};
+use crate::limits::{GROUP_CHECK_INTERVAL, SWEEP};
 use crate::lock;
 use crate::sys;
 use owner::{GroupOwner, make_dir, owned_groups};
 use v2::GroupChanges;
 
 pub use limit::limit;
-pub(crate) use v2::{move_processes_back, take_controllers_back};
+pub(crate) use v2::{disable_controllers, move_processes_back};
 
 /// v1 controllers of a subject's group, if they exist.
 const CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
@@ -30,67 +31,68 @@ const CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpuset", "memory", "pids"];
 /// v2 controllers of a subject's group, if they exist.
 const CONTROLLERS_V2: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
 
-/// Factory of the groups of one run's subjects.
+/// Factory for the groups of a run's subjects.
 #[derive(Debug)]
 pub struct Groups {
     layout: Layout,
-    /// `Err`: the reason why no group can be created here.
-    usable: Result<(), String>,
-    /// In version 2, what was changed so that groups can be made; undone on drop.
-    _changed: GroupChanges,
+    /// Whether groups can be created here. `Err`: the reason why not.
+    availability: Result<(), String>,
+    /// Changes of dyno's own v2 group, which are undone on drop.
+    _changes: GroupChanges,
 }
 
 impl Groups {
-    /// Checks what this machine and this user allow. In version 2 it moves dyno itself into a group
+    /// Checks whether groups can be created here. In version 2 it moves dyno itself into a group
     /// below its own, because a group with processes cannot enable controllers for its children.
     #[must_use]
     pub fn prepare(mut layout: Layout, guard: &Guard) -> Groups {
-        let mut changed = GroupChanges::default();
-        let usable = match (layout.version(), layout.v2.as_mut()) {
-            (CgroupVersion::V2, Some(v2)) => v2::prepare(v2, &CONTROLLERS_V2, &mut changed, guard)
+        let mut changes = GroupChanges::default();
+        let availability = match (layout.version(), layout.v2.as_mut()) {
+            (CgroupVersion::V2, Some(v2)) => v2::prepare(v2, &CONTROLLERS_V2, &mut changes, guard)
                 .map_err(|e| format!("control groups cannot be made: {e}")),
-            (CgroupVersion::V1, None | Some(_)) => may_make(&layout),
+            (CgroupVersion::V1, None | Some(_)) => check_permission(&layout),
             _ => Err("no control group with the cpu and memory controllers is mounted".into()),
         };
-        Groups { layout, usable, _changed: changed }
+        Groups { layout, availability, _changes: changes }
     }
 
-    /// The reason if there are no groups here.
+    /// Reason why groups cannot be created here. `None`: they can.
     #[must_use]
-    pub fn unusable(&self) -> Option<&str> {
-        self.usable.as_ref().err().map(String::as_str)
+    pub fn unavailable_reason(&self) -> Option<&str> {
+        self.availability.as_ref().err().map(String::as_str)
     }
 
-    /// The folders that a group of this name will have.
+    /// Folders that a group of this name will have.
     #[must_use]
     pub fn folders(&self, name: &str) -> Vec<PathBuf> {
         self.bases().into_iter().map(|base| base.join(name)).collect()
     }
 
-    /// The folders in which groups are created.
+    /// Folders in which groups are created.
     fn bases(&self) -> Vec<&PathBuf> {
         match self.layout.version() {
-            _ if self.usable.is_err() => Vec::new(),
+            _ if self.availability.is_err() => Vec::new(),
             CgroupVersion::V2 => self.layout.v2.iter().map(|v2| &v2.folder).collect(),
             _ => CONTROLLERS.iter().filter_map(|c| self.layout.v1.get(*c)).collect(),
         }
     }
 
-    /// A sentence about remaining groups of a start that has ended. `None`: nothing is left, as
+    /// Describes the groups of an ended start that still exist. `None`: there are none, as
     /// expected.
     #[must_use]
     pub fn remaining_groups_text(&self, start: usize) -> Option<String> {
-        let name = format!("dyno-{}-{start}-", std::process::id());
-        let is_its = |folder: &PathBuf| {
-            folder.file_name().is_some_and(|own| own.to_string_lossy().starts_with(&name))
+        let prefix = format!("dyno-{}-{start}-", std::process::id());
+        let is_of_start = |folder: &PathBuf| {
+            folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix))
         };
-        let all = self.bases().into_iter().flat_map(|base| owned_groups(base));
-        let ours = all.filter(|(whose, folder)| !lock::is_of_another(whose.owner(), folder));
-        let left = from_folders(ours.map(|(_, folder)| folder).filter(is_its));
-        let list = |words: Vec<String>| words.join(", ");
-        let folders = list(left.folders().map(|folder| folder.display().to_string()).collect());
-        let pids = list(left.pids().iter().map(u32::to_string).collect());
-        match (left.is_empty(), pids.as_str()) {
+        let groups = self.bases().into_iter().flat_map(|base| owned_groups(base));
+        let ours = groups.filter(|(owner, folder)| !lock::is_owned_by_another(owner.pid(), folder));
+        let remaining = from_folders(ours.map(|(_, folder)| folder).filter(is_of_start));
+        let list = |items: Vec<String>| items.join(", ");
+        let folders =
+            list(remaining.folders().map(|folder| folder.display().to_string()).collect());
+        let pids = list(remaining.pids().iter().map(u32::to_string).collect());
+        match (remaining.is_empty(), pids.as_str()) {
             (true, _) => None,
             (_, "") => {
                 Some(format!("its control groups cannot be removed: {folders}\nhint: use rmdir"))
@@ -102,10 +104,10 @@ impl Groups {
         }
     }
 
-    /// Creates a group, or a group without folders if none can be created.
+    /// Creates a group. It has no folders if groups are unavailable.
     pub fn make(&self, name: &str) -> io::Result<Group> {
         let mut group = Group::default();
-        if self.usable.is_err() {
+        if self.availability.is_err() {
             return Ok(group);
         }
         if self.layout.version() == CgroupVersion::V2 {
@@ -128,9 +130,9 @@ impl Groups {
         Ok(group)
     }
 
-    /// Removes the remains of an earlier dyno that no longer runs: its subjects' groups with their
-    /// processes, and the group into which it moved other processes, which return to their old
-    /// group. Called before dyno creates its own groups.
+    /// Removes the groups of earlier dyno processes that have ended. Processes of their subjects
+    /// are killed. Other processes that they moved return to their old group. Called before dyno
+    /// creates its own groups.
     pub fn sweep(&self) {
         let bases = self.layout.v1.values().chain(self.layout.v2.iter().map(|v2| &v2.folder));
         sweep(bases.map(PathBuf::as_path));
@@ -139,35 +141,38 @@ impl Groups {
 
 fn sweep<'a>(bases: impl Iterator<Item = &'a Path>) {
     let (mut subjects, mut neighbours) = (Vec::new(), Vec::new());
-    // Seized until all is gone: who makes a group of such a name meanwhile sees that it is swept.
-    let mut seized = Vec::new();
-    for (whose, folder) in bases.flat_map(owned_groups) {
-        let Some(lock) = lock::seize(whose.owner(), &folder) else { continue };
-        seized.push(lock);
-        match whose {
+    // Held until all groups are removed, so that another dyno process does not use a group of the
+    // same name meanwhile.
+    let mut locks = Vec::new();
+    for (owner, folder) in bases.flat_map(owned_groups) {
+        let Some(lock) = lock::seize(owner.pid(), &folder) else { continue };
+        locks.push(lock);
+        match owner {
             GroupOwner::Subject(_) => subjects.push(folder),
             GroupOwner::Neighbours(_) => neighbours.push(folder),
         }
     }
-    // All at once: what cannot be removed is waited for once, and not once per controller.
+    // All together, so that there is one wait for all groups, and not one per controller.
     destroy(&from_folders(subjects), SWEEP);
-    // Without a holder, these groups do not keep controllers from being disabled again.
-    drop(seized);
+    // A locked group counts as one in use, and would prevent the disabling of controllers.
+    drop(locks);
     neighbours.iter().for_each(|folder| move_processes_back(folder));
 }
 
-fn may_make(layout: &Layout) -> Result<(), String> {
+fn check_permission(layout: &Layout) -> Result<(), String> {
     let may = dyno_observer::facts::may_make_groups(layout);
     may.then_some(()).ok_or_else(|| "this user may not create control groups".into())
 }
 
-/// A group known by its folders only, of whatever controllers.
+/// Returns a group with these folders. Their controllers are unknown, so the paths replace their
+/// names.
 pub(crate) fn from_folders(folders: impl IntoIterator<Item = PathBuf>) -> Group {
     let named = folders.into_iter().map(|folder| (folder.display().to_string(), folder));
     Group { v1: named.collect(), v2: None }
 }
 
-/// A new v1 cpuset is empty and takes no process until it has CPUs and memory nodes.
+/// Copies CPUs and memory nodes from a parent cpuset. A new v1 cpuset has none, and without them it
+/// accepts no processes.
 fn inherit_cpuset(base: &Path, folder: &Path) -> io::Result<()> {
     for file in ["cpuset.cpus", "cpuset.mems"] {
         fs::write(folder.join(file), fs::read(base.join(file))?)?;
@@ -175,32 +180,32 @@ fn inherit_cpuset(base: &Path, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Kills every process of a group and of those below it, and removes them all. Returns whether
-/// nothing is left.
+/// Kills all processes of a group and of the groups below it, and removes the groups. Returns
+/// whether they are gone.
 pub fn destroy(group: &Group, patience: Duration) -> bool {
-    let tries = patience.as_millis() / GROUP_GLANCE.as_millis();
+    let tries = patience.as_millis() / GROUP_CHECK_INTERVAL.as_millis();
     for _ in 0..tries {
         kill_all(group);
         if remove(group) {
             return true;
         }
-        std::thread::sleep(GROUP_GLANCE);
+        std::thread::sleep(GROUP_CHECK_INTERVAL);
     }
     false
 }
 
 fn kill_all(group: &Group) {
     for folder in group.folders() {
-        // In version 2 the kernel kills all (Linux 5.14), and no process escapes by forking.
-        // Elsewhere there is no such file, and none must be created.
+        // In version 2 the kernel kills all at once (Linux 5.14), so that no process escapes by
+        // forking. The file is opened without creating it, because other versions do not have it.
         let file = fs::OpenOptions::new().write(true).open(folder.join("cgroup.kill"));
         let _ = file.and_then(|mut file| file.write_all(b"1"));
     }
     group.pids().into_iter().for_each(|pid| sys::kill(pid, libc::SIGKILL));
 }
 
-/// Removes all folders that can be: those that hold no process. Returns whether these were all.
+/// Removes all folders without processes. Returns whether none is left.
 fn remove(group: &Group) -> bool {
-    group.tree().iter().filter(|folder| fs::remove_dir(folder).is_err() && folder.exists()).count()
-        == 0
+    let remains = |folder: &&PathBuf| fs::remove_dir(folder).is_err() && folder.exists();
+    group.tree().iter().filter(remains).count() == 0
 }

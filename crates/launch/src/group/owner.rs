@@ -1,13 +1,14 @@
-//! Control groups of this dyno and of others. Their names identify the owner.
+//! Finds the control groups of dyno processes, and tells from a group's name which process owns it.
+//! Groups of a process that was killed must be removed, those of a running one must not.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::limits::{GROUP_GLANCE, HOLDS};
+use crate::limits::{CREATE_ATTEMPTS, GROUP_CHECK_INTERVAL};
 use crate::lock;
 
-/// Owner of the processes in a group that a dyno has created, with the PID of that dyno.
+/// Kind of the processes in a group that dyno has created, with the PID of the dyno process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GroupOwner {
     /// Processes of a subject: `dyno-PID-START-…`. dyno ends them.
@@ -18,23 +19,24 @@ pub(super) enum GroupOwner {
 
 impl GroupOwner {
     pub(super) fn from_name(name: &str) -> Option<GroupOwner> {
-        let (owner, rest) = name.strip_prefix("dyno-")?.split_once('-')?;
-        let owner = owner.parse().ok()?;
+        let (pid, rest) = name.strip_prefix("dyno-")?.split_once('-')?;
+        let pid = pid.parse().ok()?;
         if rest == "self" || rest.starts_with("self-") {
-            return Some(GroupOwner::Neighbours(owner));
+            return Some(GroupOwner::Neighbours(pid));
         }
         let start = rest.split('-').next()?;
-        start.parse::<usize>().ok().map(|_| GroupOwner::Subject(owner))
+        start.parse::<usize>().ok().map(|_| GroupOwner::Subject(pid))
     }
 
-    pub(super) const fn owner(self) -> u32 {
+    /// PID of the dyno process that created the group.
+    pub(super) const fn pid(self) -> u32 {
         match self {
-            GroupOwner::Subject(owner) | GroupOwner::Neighbours(owner) => owner,
+            GroupOwner::Subject(pid) | GroupOwner::Neighbours(pid) => pid,
         }
     }
 }
 
-/// The groups of any dyno in a folder.
+/// Lists the groups in a folder that any dyno process has created.
 pub(super) fn owned_groups(folder: &Path) -> Vec<(GroupOwner, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     entries
@@ -42,25 +44,26 @@ pub(super) fn owned_groups(folder: &Path) -> Vec<(GroupOwner, PathBuf)> {
         .collect()
 }
 
-/// Whether another dyno that may run has groups in a folder.
-pub(super) fn others_live(folder: &Path) -> bool {
-    owned_groups(folder).iter().any(|(whose, folder)| lock::is_of_another(whose.owner(), folder))
+/// Whether another dyno process, which may be running, has groups in a folder.
+pub(super) fn has_groups_of_others(folder: &Path) -> bool {
+    let groups = owned_groups(folder);
+    groups.iter().any(|(owner, folder)| lock::is_owned_by_another(owner.pid(), folder))
 }
 
 /// Creates and locks a group's folder. An error names the folder.
 pub(super) fn make_dir(folder: &Path) -> io::Result<()> {
     let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", folder.display()));
-    for _ in 0..HOLDS {
+    for _ in 0..CREATE_ATTEMPTS {
         fs::create_dir(folder).map_err(named)?;
         if lock::hold(folder).is_ok() {
             return Ok(());
         }
-        // A concurrent sweep took it for an abandoned group, and removes it.
-        for _ in 0..HOLDS {
+        // Another dyno process took it for an abandoned group, and is removing it.
+        for _ in 0..CREATE_ATTEMPTS {
             if !folder.exists() {
                 break;
             }
-            std::thread::sleep(GROUP_GLANCE);
+            std::thread::sleep(GROUP_CHECK_INTERVAL);
         }
     }
     Err(named(io::Error::other("other dyno processes keep removing it")))
@@ -71,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owners_are_read_from_names() {
+    fn group_owner_is_parsed_from_name() {
         assert_eq!(GroupOwner::from_name("dyno-17-3"), Some(GroupOwner::Subject(17)));
         assert_eq!(GroupOwner::from_name("dyno-17-3-x7Yz"), Some(GroupOwner::Subject(17)));
         assert_eq!(GroupOwner::from_name("dyno-17-self"), Some(GroupOwner::Neighbours(17)));

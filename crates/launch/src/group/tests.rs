@@ -4,20 +4,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use dyno_archive::plan::Limits;
 use dyno_observer::cgroup::V2;
 
-use super::v2::{controllers, hand_down, leave_stale_group, move_all, prepare};
+use super::v2::{controllers, leave_stale_group, move_all, prepare, write_controllers};
 use super::*;
 use crate::guard_process::end_all;
-use crate::limits::GROUP;
+use crate::limits::GROUP_REMOVAL;
 use crate::minder::{self, Descendants};
 use crate::reasons::not_run;
 
 #[test]
-fn group_is_made_limited_read_back_and_removed() {
+fn group_is_created_limited_and_removed() {
     // The guard of a test is this test program, which ends at once with the unknown argument.
     let groups = Groups::prepare(Layout::read(), &Guard::start().unwrap());
     let group = groups.make(&format!("dyno-{}-test", std::process::id())).unwrap();
-    if let Some(why) = groups.unusable() {
-        // An ordinary user: the limits say why they are not there.
+    if let Some(why) = groups.unavailable_reason() {
+        // For an ordinary user, the result has the reason why a limit is missing.
         let limits = Limits { cpus: Some(0.5), ..Limits::default() };
         let set = limit(&group, &limits, &[0], Some(why));
         assert_eq!(set[0].reason.as_deref(), Some(why));
@@ -29,16 +29,15 @@ fn group_is_made_limited_read_back_and_removed() {
     let read: Vec<_> = set.iter().map(|l| l.read_back.as_deref().unwrap_or("?")).collect();
     assert!(read[0].starts_with("50000"), "{set:?}");
     assert_eq!(&read[1..], ["67108864 bytes", "0"]);
-    assert!(destroy(&group, GROUP));
+    assert!(destroy(&group, GROUP_REMOVAL));
     assert!(group.folders().all(|f| !f.exists()));
 }
 
-/// A subject may be a service manager, a container runtime or a sandbox: these make groups of their
-/// own.
+/// A subject may be a service manager, a container runtime or a sandbox, which create groups.
 #[test]
-fn groups_that_a_subject_makes_below_its_own_go_with_it() {
+fn groups_that_a_subject_creates_are_removed_with_it() {
     let groups = Groups::prepare(Layout::read(), &Guard::start().unwrap());
-    if let Some(why) = groups.unusable() {
+    if let Some(why) = groups.unavailable_reason() {
         not_run(&format!("control groups below a subject's: {why}"));
         return;
     }
@@ -51,22 +50,22 @@ fn groups_that_a_subject_makes_below_its_own_go_with_it() {
     let child = minder::spawn(command.arg("1000"), setup, Descendants::Stay).unwrap();
     for folder in group.folders() {
         let (below, deep) = (folder.join("below"), folder.join("below/deep"));
-        for (above, folder) in [(folder, &below), (&below, &deep)] {
+        for (parent, folder) in [(folder, &below), (&below, &deep)] {
             fs::create_dir(folder).unwrap();
-            // Only a cpuset has these files.
-            let _ = inherit_cpuset(above, folder);
+            // Fails for other controllers, which do not have these files.
+            let _ = inherit_cpuset(parent, folder);
         }
         fs::write(deep.join("cgroup.procs"), child.first.to_string()).unwrap();
     }
     let mut own = group.folders().map(|f| fs::read_to_string(f.join("cgroup.procs")).unwrap());
-    assert!(own.all(|pids| pids.is_empty()), "it is in none of its first groups any more");
+    assert!(own.all(|pids| pids.is_empty()), "the process is still in its first groups");
     assert_eq!(group.pids(), [child.first]);
     assert!(
         groups
             .remaining_groups_text(7)
-            .is_some_and(|left| left.contains(&format!(": {} in ", child.first)))
+            .is_some_and(|text| text.contains(&format!(": {} in ", child.first)))
     );
-    assert!(destroy(&group, GROUP));
+    assert!(destroy(&group, GROUP_REMOVAL));
     assert!(group.folders().all(|f| !f.exists()));
     assert_eq!(groups.remaining_groups_text(7), None);
 }
@@ -76,25 +75,25 @@ fn removal_failure_is_reported() {
     let base = tempfile::tempdir().unwrap();
     let v2 = V2 { folder: base.path().into(), controllers: vec!["cpu".into()] };
     let layout = Layout { v2: Some(v2), ..Layout::default() };
-    let groups = Groups { layout, usable: Ok(()), _changed: GroupChanges::default() };
+    let groups = Groups { layout, availability: Ok(()), _changes: GroupChanges::default() };
     let group = groups.make(&format!("dyno-{}-3-abc", std::process::id())).unwrap();
     let below = group.v2.as_ref().unwrap().join("below");
     fs::create_dir(&below).unwrap();
-    // Not what the kernel has there, but like it in that the folder cannot be removed.
+    // Makes the removal of the folder fail, as a process would in a real group.
     fs::write(below.join("file"), "").unwrap();
-    assert!(!destroy(&group, 2 * GROUP_GLANCE));
-    let left = groups.remaining_groups_text(3).unwrap();
-    assert!(left.contains("cannot be removed: ") && left.contains("-3-abc"), "{left}");
+    assert!(!destroy(&group, 2 * GROUP_CHECK_INTERVAL));
+    let text = groups.remaining_groups_text(3).unwrap();
+    assert!(text.contains("cannot be removed: ") && text.contains("-3-abc"), "{text}");
     assert_eq!(groups.remaining_groups_text(33), None);
     fs::remove_file(below.join("file")).unwrap();
-    assert!(destroy(&group, GROUP));
+    assert!(destroy(&group, GROUP_REMOVAL));
     assert_eq!(groups.remaining_groups_text(3), None);
 }
 
-/// The kernel counts CPU time in every v2 group, whichever controllers it hands down, so this runs
-/// wherever v2 is mounted and this user may make a group.
+/// The kernel counts CPU time in every v2 group, whichever controllers are enabled. The test runs
+/// wherever v2 is mounted and this user may create a group.
 #[test]
-fn v2_group_holds_counts_and_is_destroyed() {
+fn v2_group_counts_cpu_time_and_is_destroyed() {
     let Some(v2) = Layout::read().v2 else {
         not_run("no cgroup v2 is mounted here");
         return;
@@ -115,48 +114,49 @@ fn v2_group_holds_counts_and_is_destroyed() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(group.counters().cpu_user_ns.is_some());
-    assert!(destroy(&group, GROUP));
+    assert!(destroy(&group, GROUP_REMOVAL));
     let status = loop {
         if let Some(status) = child.command_status() {
             break status;
         }
-        std::thread::sleep(GROUP_GLANCE);
+        std::thread::sleep(GROUP_CHECK_INTERVAL);
     };
     assert_eq!(status.signal(), Some(libc::SIGKILL));
     assert!(!folder.exists());
 }
 
-/// A v2 group of the kernel's with a `sleep` in it, that may hand down what this machine's v2 has
-/// (here often nothing but hugetlb). All it holds is killed at the end.
-struct Scope {
+/// A real v2 group with a `sleep` process. It can enable one controller of this machine's v2
+/// hierarchy, often hugetlb. Dropping it kills its process and removes it.
+struct TestGroup {
     v2: V2,
-    wanted: String,
+    controller: String,
     child: std::process::Child,
-    /// The group above, if it did not hand its controllers down before.
-    handed: Option<PathBuf>,
-    _turn: MutexGuard<'static, ()>,
+    /// Folder of the parent group, if the controller had to be enabled there.
+    enabled_in: Option<PathBuf>,
+    _lock: MutexGuard<'static, ()>,
 }
 
-/// Lock for one scope at a time: the controllers that one disables at its end, another may need.
-static TURN: Mutex<()> = Mutex::new(());
+/// Lock for one test group at a time, because a test disables controllers at its end.
+static LOCK: Mutex<()> = Mutex::new(());
 
-impl Scope {
-    fn make(name: &str) -> Option<Scope> {
-        let above = Layout::read().v2?;
-        let Some(wanted) = above.controllers.first().cloned() else {
+impl TestGroup {
+    fn make(name: &str) -> Option<TestGroup> {
+        let parent = Layout::read().v2?;
+        let Some(controller) = parent.controllers.first().cloned() else {
             not_run("cgroup v2 has no controller here");
             return None;
         };
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut handed = None;
-        if !controllers(&above.folder, "cgroup.subtree_control").contains(&wanted) {
-            if let Err(error) = hand_down(&above.folder, '+', std::slice::from_ref(&wanted)) {
-                not_run(&format!("this group may not hand its controllers down: {error}"));
+        let lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut enabled_in = None;
+        if !controllers(&parent.folder, "cgroup.subtree_control").contains(&controller) {
+            let list = std::slice::from_ref(&controller);
+            if let Err(error) = write_controllers(&parent.folder, '+', list) {
+                not_run(&format!("this group may not enable controllers: {error}"));
                 return None;
             }
-            handed = Some(above.folder.clone());
+            enabled_in = Some(parent.folder.clone());
         }
-        let folder = above.folder.join(format!("test-{}-{name}", std::process::id()));
+        let folder = parent.folder.join(format!("test-{}-{name}", std::process::id()));
         if let Err(error) = fs::create_dir(&folder) {
             not_run(&format!("this user may not make groups: {error}"));
             return None;
@@ -164,11 +164,11 @@ impl Scope {
         let child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         fs::write(folder.join("cgroup.procs"), child.id().to_string()).unwrap();
         let v2 = V2 { controllers: controllers(&folder, "cgroup.controllers"), folder };
-        Some(Scope { v2, wanted, child, handed, _turn: turn })
+        Some(TestGroup { v2, controller, child, enabled_in, _lock: lock })
     }
 
-    /// Where the `sleep` is.
-    fn home(&self) -> String {
+    /// Name of the group that the `sleep` process is in.
+    fn group_of_child(&self) -> String {
         let text = fs::read_to_string(format!("/proc/{}/cgroup", self.child.id())).unwrap();
         text.lines().find_map(|l| l.strip_prefix("0::")).unwrap().rsplit('/').next().unwrap().into()
     }
@@ -177,14 +177,14 @@ impl Scope {
         self.v2.folder.file_name().unwrap().to_string_lossy().into_owned()
     }
 
-    fn is_as_before(&self) {
-        assert_eq!(self.home(), self.name());
+    fn assert_unchanged(&self) {
+        assert_eq!(self.group_of_child(), self.name());
         assert!(controllers(&self.v2.folder, "cgroup.subtree_control").is_empty());
         assert!(owned_groups(&self.v2.folder).is_empty(), "{:?}", owned_groups(&self.v2.folder));
     }
 }
 
-impl Drop for Scope {
+impl Drop for TestGroup {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -192,88 +192,88 @@ impl Drop for Scope {
             let _ = fs::remove_dir(folder);
         }
         let _ = fs::remove_dir(&self.v2.folder);
-        if let Some(above) = &self.handed {
-            let _ = hand_down(above, '-', std::slice::from_ref(&self.wanted));
+        if let Some(parent) = &self.enabled_in {
+            let _ = write_controllers(parent, '-', std::slice::from_ref(&self.controller));
         }
     }
 }
 
 #[test]
-fn neighbours_are_moved_away_and_back_and_the_guard_knows_it_first() {
-    let Some(mut scope) = Scope::make("moved") else { return };
+fn moved_neighbours_return_on_drop_or_by_the_guard() {
+    let Some(mut group) = TestGroup::make("moved") else { return };
     let (guard, record) = Guard::with_record();
-    let mut changed = GroupChanges::default();
-    let wanted = scope.wanted.clone();
-    prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
-    let own = format!("dyno-{}-self-", std::process::id());
-    assert!(scope.home().starts_with(&own));
-    assert_eq!(controllers(&scope.v2.folder, "cgroup.subtree_control"), [wanted.as_str()]);
-    // The guard's record suffices to undo everything if this process were killed here, which would
-    // free the locks.
+    let mut changes = GroupChanges::default();
+    let controller = group.controller.clone();
+    prepare(&mut group.v2, &[&controller], &mut changes, &guard).unwrap();
+    let prefix = format!("dyno-{}-self-", std::process::id());
+    assert!(group.group_of_child().starts_with(&prefix));
+    assert_eq!(controllers(&group.v2.folder, "cgroup.subtree_control"), [controller.as_str()]);
+    // If this process were killed here, its locks would be freed, and the guard's record would
+    // suffice to undo everything.
     let watched = record.watched_entries();
-    lock::release(&scope.v2.folder.join(scope.home()));
+    lock::release(&group.v2.folder.join(group.group_of_child()));
     assert_eq!(watched.len(), 2, "{watched:?}");
     end_all(&watched);
-    scope.is_as_before();
-    drop(changed);
-    scope.is_as_before();
+    group.assert_unchanged();
+    drop(changes);
+    group.assert_unchanged();
     assert!(record.watched_entries().is_empty());
 
-    let mut changed = GroupChanges::default();
-    prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
-    assert!(scope.home().starts_with(&own));
-    drop(changed);
-    scope.is_as_before();
+    let mut changes = GroupChanges::default();
+    prepare(&mut group.v2, &[&controller], &mut changes, &guard).unwrap();
+    assert!(group.group_of_child().starts_with(&prefix));
+    drop(changes);
+    group.assert_unchanged();
 }
 
 #[test]
-fn sweep_puts_strays_back_and_ends_subjects_only() {
-    let Some(mut scope) = Scope::make("swept") else { return };
+fn sweep_ends_subjects_and_moves_neighbours_back() {
+    let Some(mut group) = TestGroup::make("swept") else { return };
     // No process has this number: it is above the highest PID of any kernel.
-    let own = scope.v2.folder.join("dyno-4194999-self");
-    fs::create_dir(&own).unwrap();
-    move_all(&scope.v2.folder, &own);
-    hand_down(&scope.v2.folder, '+', std::slice::from_ref(&scope.wanted)).unwrap();
-    let subject = scope.v2.folder.join("dyno-4194999-0-abc");
-    // One that had made a group of its own.
+    let moved = group.v2.folder.join("dyno-4194999-self");
+    fs::create_dir(&moved).unwrap();
+    move_all(&group.v2.folder, &moved);
+    write_controllers(&group.v2.folder, '+', std::slice::from_ref(&group.controller)).unwrap();
+    let subject = group.v2.folder.join("dyno-4194999-0-abc");
+    // The subject had created a group below its own.
     let below = subject.join("below");
     fs::create_dir_all(&below).unwrap();
     let mut server = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
     fs::write(below.join("cgroup.procs"), server.id().to_string()).unwrap();
     let waiter = std::thread::spawn(move || server.wait());
-    sweep([scope.v2.folder.as_path()].into_iter());
-    assert!(!waiter.join().unwrap().unwrap().success(), "the subject of a dead dyno is ended");
-    assert!(scope.child.try_wait().unwrap().is_none(), "a neighbour is not");
-    scope.is_as_before();
+    sweep([group.v2.folder.as_path()].into_iter());
+    assert!(!waiter.join().unwrap().unwrap().success(), "the subject was not killed");
+    assert!(group.child.try_wait().unwrap().is_none(), "a neighbour was killed");
+    group.assert_unchanged();
 
-    // And so does a dyno that is started among the strays.
-    fs::create_dir(&own).unwrap();
-    move_all(&scope.v2.folder, &own);
-    hand_down(&scope.v2.folder, '+', std::slice::from_ref(&scope.wanted)).unwrap();
-    let mut v2 = V2 { folder: own.clone(), controllers: Vec::new() };
+    // A dyno process that is started in the stale group moves its processes back as well.
+    fs::create_dir(&moved).unwrap();
+    move_all(&group.v2.folder, &moved);
+    write_controllers(&group.v2.folder, '+', std::slice::from_ref(&group.controller)).unwrap();
+    let mut v2 = V2 { folder: moved.clone(), controllers: Vec::new() };
     leave_stale_group(&mut v2);
-    assert_eq!((&v2.folder, &v2.controllers), (&scope.v2.folder, &scope.v2.controllers));
-    scope.is_as_before();
+    assert_eq!((&v2.folder, &v2.controllers), (&group.v2.folder, &group.v2.controllers));
+    group.assert_unchanged();
 }
 
 #[test]
-fn what_another_dyno_uses_is_left_to_it() {
-    let Some(mut scope) = Scope::make("shared") else { return };
-    let mut changed = GroupChanges::default();
-    let (guard, wanted) = (Guard::with_record().0, scope.wanted.clone());
-    prepare(&mut scope.v2, &[&wanted], &mut changed, &guard).unwrap();
-    // A dyno in another PID namespace: no process here has its number, and its lock, which is
-    // another process's there, is held.
-    let other = scope.v2.folder.join("dyno-4194999-0-abc");
+fn groups_of_a_running_dyno_are_kept() {
+    let Some(mut group) = TestGroup::make("shared") else { return };
+    let mut changes = GroupChanges::default();
+    let (guard, controller) = (Guard::with_record().0, group.controller.clone());
+    prepare(&mut group.v2, &[&controller], &mut changes, &guard).unwrap();
+    // The other dyno process is in another PID namespace: no process here has its PID, but its lock
+    // is held.
+    let other = group.v2.folder.join("dyno-4194999-0-abc");
     fs::create_dir(&other).unwrap();
     let lock = fs::File::open(&other).unwrap();
     lock.lock().unwrap();
-    let home = scope.home();
-    drop(changed);
-    assert_eq!(controllers(&scope.v2.folder, "cgroup.subtree_control"), [wanted.as_str()]);
-    sweep([scope.v2.folder.as_path()].into_iter());
-    assert!(other.exists(), "a living dyno's group is not swept");
+    let moved = group.group_of_child();
+    drop(changes);
+    assert_eq!(controllers(&group.v2.folder, "cgroup.subtree_control"), [controller.as_str()]);
+    sweep([group.v2.folder.as_path()].into_iter());
+    assert!(other.exists(), "the group of a running dyno was removed");
     fs::remove_dir(&other).unwrap();
-    move_processes_back(&scope.v2.folder.join(home));
-    scope.is_as_before();
+    move_processes_back(&group.v2.folder.join(moved));
+    group.assert_unchanged();
 }

@@ -1,4 +1,5 @@
-//! The veth pair between two networks, and the routes over it (rtnetlink(7)).
+//! Sets up the veth pair between two networks, and the routes over it (rtnetlink(7)). Clients reach
+//! the servers' loopback address through it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -21,11 +22,11 @@ use netlink_sys::{Socket, SocketAddr};
 
 use super::settings;
 
-/// Name of both ends, each in its network.
+/// Name of the devices at both ends.
 const NAME: &str = "wire";
 
-/// Index of either end in its network: far above those that a kernel assigns.
-const WIRE: u32 = 1000;
+/// Index of the devices at both ends. It is far above the indices that a kernel assigns.
+const INDEX: u32 = 1000;
 
 /// Index of the loopback device, the first device of every network.
 const LOOPBACK: u32 = 1;
@@ -33,33 +34,39 @@ const LOOPBACK: u32 = 1;
 /// Largest packet in bytes (MTU), as on Ethernet.
 const MTU: u32 = 1500;
 
-/// Addresses of the wire, from the block for network benchmarks (RFC 2544 §C.2.2).
+/// Addresses of the two ends, from the block for network benchmarks (RFC 2544 §C.2.2).
 const SERVERS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const CLIENTS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const PREFIX: u8 = 16;
 
-/// Addresses of the clients, 198.18.1.0/24: many, because one address may run out of ports.
-const MORE: [u8; 3] = [198, 18, 1];
+/// Source addresses of clients, 198.18.1.0/24. There are many, because one address may run out of
+/// ports.
+const SOURCES: [u8; 3] = [198, 18, 1];
 
-/// The first source addresses of clients.
+/// Returns the first `n` source addresses of clients.
 pub fn client_addresses(n: u8) -> impl Iterator<Item = IpAddr> {
-    let [a, b, c] = MORE;
+    let [a, b, c] = SOURCES;
     (1..=n).map(move |d| Ipv4Addr::new(a, b, c, d).into())
 }
 
-/// Makes a veth pair from this thread's network to that of the clients. `servers`: this thread's.
-pub(super) fn lay_wire(clients: BorrowedFd<'_>, servers: BorrowedFd<'_>) -> Result<(), String> {
-    let mut wire = end(servers);
-    wire.attributes.push(LinkAttribute::LinkInfo(vec![
+/// Creates a veth pair between two networks. `servers` is this thread's network.
+pub(super) fn create_veth_pair(
+    clients: BorrowedFd<'_>,
+    servers: BorrowedFd<'_>,
+) -> Result<(), String> {
+    let mut link = end(servers);
+    link.attributes.push(LinkAttribute::LinkInfo(vec![
         LinkInfo::Kind(InfoKind::Veth),
         LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(end(clients)))),
     ]));
-    ask("veth pair between networks", RouteNetlinkMessage::NewLink(wire), NLM_F_CREATE | NLM_F_EXCL)
+    let flags = NLM_F_CREATE | NLM_F_EXCL;
+    request("veth pair between networks", RouteNetlinkMessage::NewLink(link), flags)
 }
 
+/// Describes the end of a veth pair in a network.
 fn end(network: BorrowedFd<'_>) -> LinkMessage {
     let mut end = LinkMessage::default();
-    end.header.index = WIRE;
+    end.header.index = INDEX;
     end.attributes = vec![
         LinkAttribute::IfName(NAME.into()),
         LinkAttribute::Mtu(MTU),
@@ -68,32 +75,32 @@ fn end(network: BorrowedFd<'_>) -> LinkMessage {
     end
 }
 
-/// Sets up the servers' end, and their loopback.
-pub(super) fn open_servers_end() -> Result<(), String> {
+/// Sets up the servers' end, and their loopback device.
+pub(super) fn set_up_servers_end() -> Result<(), String> {
     bring_up(LOOPBACK)?;
-    open_end(SERVERS)
+    set_up_end(SERVERS)
 }
 
-/// Sets up the clients' end, and their route to the servers' loopback.
-pub(super) fn open_clients_end() -> Result<(), String> {
-    open_end(CLIENTS)?;
-    let [a, b, c] = MORE;
-    let here = RouteHeader {
+/// Sets up the clients' end, their source addresses, and the route to the servers' loopback.
+pub(super) fn set_up_clients_end() -> Result<(), String> {
+    set_up_end(CLIENTS)?;
+    let [a, b, c] = SOURCES;
+    let local = RouteHeader {
         destination_prefix_length: 24,
         table: libc::RT_TABLE_LOCAL,
         scope: RouteScope::Host,
         kind: RouteType::Local,
         ..route()
     };
-    add_route(here, Ipv4Addr::new(a, b, c, 0), None)?;
-    let there = RouteHeader {
+    add_route(local, Ipv4Addr::new(a, b, c, 0), None)?;
+    let to_servers = RouteHeader {
         destination_prefix_length: 8,
         table: RouteHeader::RT_TABLE_MAIN,
         scope: RouteScope::Universe,
         kind: RouteType::Unicast,
         ..route()
     };
-    add_route(there, Ipv4Addr::new(127, 0, 0, 0), Some(SERVERS))
+    add_route(to_servers, Ipv4Addr::new(127, 0, 0, 0), Some(SERVERS))
 }
 
 fn route() -> RouteHeader {
@@ -108,32 +115,33 @@ fn add_route(header: RouteHeader, to: Ipv4Addr, gateway: Option<Ipv4Addr>) -> Re
     let mut route = RouteMessage::default();
     route.header = header;
     route.attributes =
-        vec![RouteAttribute::Destination(RouteAddress::Inet(to)), RouteAttribute::Oif(WIRE)];
+        vec![RouteAttribute::Destination(RouteAddress::Inet(to)), RouteAttribute::Oif(INDEX)];
     route
         .attributes
         .extend(gateway.map(|gateway| RouteAttribute::Gateway(RouteAddress::Inet(gateway))));
-    ask("route over the veth pair", RouteNetlinkMessage::NewRoute(route), NLM_F_CREATE | NLM_F_EXCL)
+    let flags = NLM_F_CREATE | NLM_F_EXCL;
+    request("route over the veth pair", RouteNetlinkMessage::NewRoute(route), flags)
 }
 
-/// Gives this thread's end of the wire its address.
-fn open_end(address: Ipv4Addr) -> Result<(), String> {
+/// Assigns an address to the end in this thread's network, and enables it.
+fn set_up_end(address: Ipv4Addr) -> Result<(), String> {
     let mut message = AddressMessage::default();
     message.header.family = AddressFamily::Inet;
     message.header.prefix_len = PREFIX;
-    message.header.index = WIRE;
+    message.header.index = INDEX;
     message.attributes =
         vec![AddressAttribute::Local(address.into()), AddressAttribute::Address(address.into())];
     let flags = NLM_F_CREATE | NLM_F_EXCL;
-    ask("address of the veth pair", RouteNetlinkMessage::NewAddress(message), flags)?;
+    request("address of the veth pair", RouteNetlinkMessage::NewAddress(message), flags)?;
     settings::write(&format!("ipv4/conf/{NAME}/route_localnet"), "1")?;
-    // If new networks inherit these from the machine (`devconf_inherit_init_net`), they may prevent
-    // address resolution.
-    for of in ["all", NAME] {
+    // A new network may inherit these settings from the machine (`devconf_inherit_init_net`), and
+    // they may prevent address resolution.
+    for device in ["all", NAME] {
         for name in ["arp_ignore", "arp_announce", "arp_filter", "rp_filter"] {
-            settings::write(&format!("ipv4/conf/{of}/{name}"), "0")?;
+            settings::write(&format!("ipv4/conf/{device}/{name}"), "0")?;
         }
     }
-    bring_up(WIRE)
+    bring_up(INDEX)
 }
 
 fn bring_up(index: u32) -> Result<(), String> {
@@ -141,15 +149,16 @@ fn bring_up(index: u32) -> Result<(), String> {
     message.header.index = index;
     message.header.flags = LinkFlags::Up;
     message.header.change_mask = LinkFlags::Up;
-    ask("device of a network", RouteNetlinkMessage::SetLink(message), 0)
+    request("device of a network", RouteNetlinkMessage::SetLink(message), 0)
 }
 
-/// Sends a request to the kernel in this thread's network, and waits for its reply.
-fn ask(what: &str, message: RouteNetlinkMessage, flags: u16) -> Result<(), String> {
-    try_ask(message, flags).map_err(|error| format!("{what}: cannot be set up: {error}"))
+/// Sends a request to the kernel in this thread's network, and waits for the result. `object`: what
+/// is set up, for the error.
+fn request(object: &str, message: RouteNetlinkMessage, flags: u16) -> Result<(), String> {
+    try_request(message, flags).map_err(|error| format!("{object}: cannot be set up: {error}"))
 }
 
-fn try_ask(message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+fn try_request(message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
     let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
@@ -160,10 +169,10 @@ fn try_ask(message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
     socket.send(&bytes, 0)?;
-    let (answer, _) = socket.recv_from_full()?;
-    let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer)
+    let (response, _) = socket.recv_from_full()?;
+    let response = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&response)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
-    match answer.payload {
+    match response.payload {
         // A message without a code reports success.
         NetlinkPayload::Error(error) if error.code.is_none() => Ok(()),
         NetlinkPayload::Error(error) => Err(error.to_io()),

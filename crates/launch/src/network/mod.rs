@@ -1,12 +1,13 @@
-//! Network namespaces of one start (network_namespaces(7)): the servers in one, the clients in
-//! another, and a wire between the two (veth(4)).
+//! Creates the network namespaces of a start (network_namespaces(7)): one for the servers, one for
+//! the clients, and a veth pair between them (veth(4)). They isolate a measurement from the
+//! machine's firewall, connection tracking and other traffic.
 //!
-//! File descriptors and the processes inside keep both networks alive, and the networks keep the
-//! wire. All of them vanish with dyno, however it ends.
+//! Only file descriptors and processes keep the networks alive, and the networks keep the veth
+//! pair. The kernel removes all of them when dyno ends for any reason.
 //!
-//! Servers listen on 127.0.0.1, as they do elsewhere, and clients reach them there: the clients'
-//! network has a route to it over the wire instead of a loopback. The wire may carry such addresses
-//! (`route_localnet`, Documentation/networking/ip-sysctl.rst).
+//! Servers listen on 127.0.0.1 as usual. The clients' network has no loopback device, but a route
+//! to that address over the veth pair, which `route_localnet` permits
+//! (Documentation/networking/ip-sysctl.rst).
 
 mod link;
 mod settings;
@@ -26,12 +27,12 @@ pub use link::client_addresses;
 pub enum Network {
     /// The machine's network, which servers and clients share.
     #[default]
-    OfMachine,
-    /// One for the servers and one for their clients.
+    Machine,
+    /// One network for the servers and one for their clients.
     Pair(Arc<NetworkPair>),
 }
 
-/// Two networks with a wire between them.
+/// Two networks that are connected by a veth pair.
 #[derive(Debug)]
 pub struct NetworkPair {
     servers: OwnedFd,
@@ -39,21 +40,21 @@ pub struct NetworkPair {
 }
 
 impl Network {
-    /// Makes a pair, in both of which TCP is set up as it is for the caller.
+    /// Creates a pair of networks with the TCP settings of the caller's network.
     ///
     /// # Errors
-    /// This user may not (CAP_SYS_ADMIN and CAP_NET_ADMIN), or the kernel has no such devices: a
-    /// sentence that says what failed.
+    /// This user lacks CAP_SYS_ADMIN or CAP_NET_ADMIN, or the kernel lacks veth devices; as a
+    /// sentence.
     pub fn pair() -> Result<Network, String> {
         let settings = settings::read_current();
-        let clients = in_a_new_network(|_| settings::apply(&settings))?;
-        let servers = in_a_new_network(|servers| {
+        let clients = create_network(|_| settings::apply(&settings))?;
+        let servers = create_network(|servers| {
             settings::apply(&settings)?;
-            link::lay_wire(clients.as_fd(), servers)
+            link::create_veth_pair(clients.as_fd(), servers)
         })?;
-        run_in_network(servers.as_fd(), link::open_servers_end)
+        run_in_network(servers.as_fd(), link::set_up_servers_end)
             .map_err(|error| error.to_string())??;
-        run_in_network(clients.as_fd(), link::open_clients_end)
+        run_in_network(clients.as_fd(), link::set_up_clients_end)
             .map_err(|error| error.to_string())??;
         Ok(Network::Pair(Arc::new(NetworkPair { servers, clients })))
     }
@@ -64,10 +65,10 @@ impl Network {
     /// The thread cannot enter the network.
     ///
     /// # Panics
-    /// The thread cannot return: its next actions would happen in the wrong network.
+    /// The thread cannot return, so that its next actions would happen in the wrong network.
     pub fn as_server<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         match self {
-            Network::OfMachine => Ok(work()),
+            Network::Machine => Ok(work()),
             Network::Pair(pair) => run_in_network(pair.servers.as_fd(), work),
         }
     }
@@ -78,44 +79,45 @@ impl Network {
     /// As for [`as_server`](Self::as_server).
     pub fn as_client<T>(&self, work: impl FnOnce() -> T) -> io::Result<T> {
         match self {
-            Network::OfMachine => Ok(work()),
+            Network::Machine => Ok(work()),
             Network::Pair(pair) => run_in_network(pair.clients.as_fd(), work),
         }
     }
 }
 
-/// Makes a network and sets it up, from a thread that ends there: the caller stays where it is.
-fn in_a_new_network(
+/// Creates a network and sets it up. A separate thread does that, because only a thread in the new
+/// network can set it up, and the caller stays in its own.
+fn create_network(
     set_up: impl FnOnce(BorrowedFd<'_>) -> Result<(), String> + Send,
 ) -> Result<OwnedFd, String> {
-    let make = || {
-        let made = sys::unshare_network().and_then(|()| of_this_thread());
+    let create = || {
+        let created = sys::unshare_network().and_then(|()| current_network());
         let network =
-            made.map_err(|error| format!("network namespace: cannot be created: {error}"))?;
+            created.map_err(|error| format!("network namespace: cannot be created: {error}"))?;
         set_up(network.as_fd())?;
         Ok(network)
     };
-    thread::scope(|scope| scope.spawn(make).join().unwrap_or_else(|panic| resume_unwind(panic)))
+    thread::scope(|scope| scope.spawn(create).join().unwrap_or_else(|panic| resume_unwind(panic)))
 }
 
 fn run_in_network<T>(network: BorrowedFd<'_>, work: impl FnOnce() -> T) -> io::Result<T> {
-    let back = Back(of_this_thread()?);
+    let restore = RestoreNetwork(current_network()?);
     sys::enter_network(network)?;
-    let done = work();
-    drop(back);
-    Ok(done)
+    let result = work();
+    drop(restore);
+    Ok(result)
 }
 
-/// Returns to a network when dropped, however the work ends.
-struct Back(OwnedFd);
+/// Network that the thread returns to when this is dropped, even after a panic.
+struct RestoreNetwork(OwnedFd);
 
-impl Drop for Back {
+impl Drop for RestoreNetwork {
     fn drop(&mut self) {
         sys::enter_network(self.0.as_fd()).expect("a thread may return to its network");
     }
 }
 
-fn of_this_thread() -> io::Result<OwnedFd> {
+fn current_network() -> io::Result<OwnedFd> {
     File::open("/proc/thread-self/ns/net").map(OwnedFd::from)
 }
 
@@ -131,18 +133,19 @@ mod tests {
 
     use crate::reasons::not_run;
 
-    fn here() -> std::path::PathBuf {
+    /// Identity of this thread's network.
+    fn network_id() -> std::path::PathBuf {
         fs::read_link("/proc/thread-self/ns/net").unwrap()
     }
 
-    /// `None`: this user may not make networks.
+    /// `None`: this user may not create networks.
     fn pair() -> Option<Network> {
         Network::pair().inspect_err(|why| not_run(&format!("networks of servers' own: {why}"))).ok()
     }
 
     #[test]
-    fn server_at_the_loopback_address_is_found_over_the_wire() {
-        let before = here();
+    fn client_reaches_loopback_server_over_veth_pair() {
+        let before = network_id();
         let Some(network) = pair() else { return };
         let listener = network.as_server(|| TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
         let addr = listener.local_addr().unwrap();
@@ -151,40 +154,40 @@ mod tests {
             stream.write_all(b"hello").unwrap();
             peer
         });
-        let (said, segments) = network
+        let (received, segments) = network
             .as_client(|| {
-                let mut said = String::new();
+                let mut received = String::new();
                 let source = client_addresses(7).last().unwrap();
                 let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
                 socket.bind(&SocketAddr::new(source, 0).into()).unwrap();
                 socket.connect(&addr.into()).unwrap();
-                TcpStream::from(socket).read_to_string(&mut said).unwrap();
-                (said, fs::read_to_string("/proc/thread-self/net/snmp").unwrap())
+                TcpStream::from(socket).read_to_string(&mut received).unwrap();
+                (received, fs::read_to_string("/proc/thread-self/net/snmp").unwrap())
             })
             .unwrap();
-        assert_eq!(said, "hello");
+        assert_eq!(received, "hello");
         assert_eq!(server.join().unwrap().ip().to_string(), "198.18.1.7");
         let tcp = segments.lines().rfind(|line| line.starts_with("Tcp:")).unwrap();
-        // ActiveOpens, the fifth number: only ours was ever opened here.
+        // ActiveOpens, the fifth number, counts only the connection of this test.
         assert_eq!(tcp.split(' ').nth(5), Some("1"), "{tcp}");
-        assert_eq!(here(), before);
-        assert!(TcpStream::connect(addr).is_err(), "from outside there is no way in");
+        assert_eq!(network_id(), before);
+        assert!(TcpStream::connect(addr).is_err(), "the server is reachable from outside");
     }
 
     #[test]
-    fn thread_comes_back_even_from_a_panic() {
-        let before = here();
+    fn thread_returns_to_its_network_after_panic() {
+        let before = network_id();
         let Some(network) = pair() else { return };
-        let seen = network.as_server(|| network.as_client(here).unwrap()).unwrap();
-        assert_ne!(seen, before);
-        let fails = std::panic::AssertUnwindSafe(|| network.as_client(|| panic!("as it must")));
-        assert!(std::panic::catch_unwind(fails).is_err());
-        assert_eq!(here(), before);
-        assert_eq!(Network::OfMachine.as_server(here).unwrap(), before);
+        let inner = network.as_server(|| network.as_client(network_id).unwrap()).unwrap();
+        assert_ne!(inner, before);
+        let panicking = std::panic::AssertUnwindSafe(|| network.as_client(|| panic!("expected")));
+        assert!(std::panic::catch_unwind(panicking).is_err());
+        assert_eq!(network_id(), before);
+        assert_eq!(Network::Machine.as_server(network_id).unwrap(), before);
     }
 
     #[test]
-    fn tcp_is_set_up_as_it_is_here() {
+    fn tcp_settings_of_the_caller_are_copied() {
         let Some(network) = pair() else { return };
         let ours = settings::read_current();
         assert!(ours.iter().any(|(name, _)| *name == "core/somaxconn"), "{ours:?}");

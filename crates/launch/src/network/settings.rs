@@ -1,10 +1,11 @@
-//! Settings of TCP in a network (`/proc/sys/net`). A new network has the kernel's defaults.
+//! Copies the TCP settings of the machine's network (`/proc/sys/net`) to a new one, which begins
+//! with the kernel's defaults. Servers must not behave differently there.
 
 use std::fs;
 
-/// Settings that affect a server or its clients. A new network inherits some of them; which ones
-/// depends on the kernel.
-const FELT: [&str; 31] = [
+/// Settings that affect a server or its clients. A new network inherits some of them, depending on
+/// the kernel.
+const SETTINGS: [&str; 31] = [
     "core/somaxconn",
     "ipv4/ip_local_port_range",
     "ipv4/ip_unprivileged_port_start",
@@ -38,27 +39,27 @@ const FELT: [&str; 31] = [
     "ipv6/conf/all/disable_ipv6",
 ];
 
-/// Settings of this thread's network: name and value. Settings that this kernel lacks are left out.
+/// Reads the settings of this thread's network: name and value. Settings that this kernel lacks are
+/// left out.
 pub(super) fn read_current() -> Vec<(&'static str, String)> {
-    FELT.into_iter().filter_map(|name| Some((name, read(name)?))).collect()
+    SETTINGS.into_iter().filter_map(|name| Some((name, read(name)?))).collect()
 }
 
 /// Applies settings to this thread's network.
 pub(super) fn apply(settings: &[(&'static str, String)]) -> Result<(), String> {
-    let differs = |(name, value): &&(&str, String)| read(name).is_some_and(|here| here != *value);
+    let differs = |(name, value): &&(&str, String)| read(name).is_some_and(|now| now != *value);
     settings.iter().filter(differs).try_for_each(|(name, value)| write(name, value))
 }
 
 /// Writes one setting.
 pub(super) fn write(name: &str, value: &str) -> Result<(), String> {
-    fs::write(place(name), value)
-        .map_err(|error| format!("{}: cannot be set: {error}", place(name)))
+    fs::write(path(name), value).map_err(|error| format!("{}: cannot be set: {error}", path(name)))
 }
 
 fn read(name: &str) -> Option<String> {
-    fs::read_to_string(place(name)).ok().map(|text| text.trim().to_string())
+    fs::read_to_string(path(name)).ok().map(|text| text.trim().to_string())
 }
 
-fn place(name: &str) -> String {
+fn path(name: &str) -> String {
     format!("/proc/sys/net/{name}")
 }

@@ -1,19 +1,20 @@
-//! System calls by number: their names, and what a thread waits for that sleeps in one.
+//! Maps the numbers of system calls to their names, and to the kind of wait of a thread that sleeps
+//! in one. The eBPF program counts calls by number only.
 
 use syscalls::Sysno;
 
 use super::ThreadState;
 
-/// Numbers that counters have; the other half of it is in `bpf/inside.bpf.c`.
+/// Number of counters. It must agree with `bpf/inside.bpf.c`.
 pub(super) const CALLS: usize = 512;
 
-/// From here on numbers are not the kernel's, but 500 + the command of a futex call (futex(2)).
+/// First number of futex calls, which are counted by command: 500 + the command (futex(2)).
 const FUTEX: usize = 500;
 
-/// A call whose number is not among those that are counted.
+/// Number of all calls that have no counter of their own.
 const UNKNOWN: usize = CALLS - 1;
 
-/// Names of futex calls, by their command.
+/// Names of futex calls by command.
 const FUTEX_COMMANDS: [&str; 11] = [
     "futex(wait)",
     "futex(wake)",
@@ -28,7 +29,7 @@ const FUTEX_COMMANDS: [&str; 11] = [
     "futex(wake)",
 ];
 
-/// The name of a call, as in its manual page; futex calls have what they are for with it.
+/// Name of a call, as in its manual page. The name of a futex call includes its purpose.
 pub(super) fn name(number: usize) -> &'static str {
     match number {
         UNKNOWN => "unknown",
@@ -37,33 +38,32 @@ pub(super) fn name(number: usize) -> &'static str {
     }
 }
 
-/// States of threads that wait in each call, in the order of the calls' numbers.
-pub(super) fn waits() -> impl Iterator<Item = ThreadState> {
-    (0..CALLS).map(|number| wait(name(number)))
+/// State of a thread that sleeps in a call, for all calls in the order of their numbers.
+pub(super) fn wait_states() -> impl Iterator<Item = ThreadState> {
+    (0..CALLS).map(|number| wait_state(name(number)))
 }
 
 /// State of a thread that sleeps in this call.
-fn wait(call: &str) -> ThreadState {
-    let is_any = |calls: &[&str]| calls.contains(&call);
-    if call.starts_with("futex") || is_any(LOCK) {
+fn wait_state(call: &str) -> ThreadState {
+    let is_in = |calls: &[&str]| calls.contains(&call);
+    if call.starts_with("futex") || is_in(LOCK) {
         ThreadState::Lock
-    } else if is_any(NETWORK) {
+    } else if is_in(NETWORK) {
         ThreadState::Network
-    } else if is_any(DISK) {
+    } else if is_in(DISK) {
         ThreadState::Disk
-    } else if is_any(SLEEP) {
+    } else if is_in(SLEEP) {
         ThreadState::Sleep
     } else {
         ThreadState::Other
     }
 }
 
-/// Calls that wait for a lock or for another thread's work: the kernel cannot distinguish the two.
+/// Calls that wait for a lock or for another thread's work. The kernel cannot distinguish the two.
 const LOCK: &[&str] = &["flock", "semop", "semtimedop", "fcntl"];
 
-/// A peer: what a server waits in for requests and for answers of others. `read` and `write` wait
-/// for nothing else in a server but pipes: waiting for a file shows as a wait for a disk, whatever
-/// the call.
+/// Calls that wait for a peer. `read` and `write` are included: in a server they otherwise wait
+/// only for pipes. Waiting for a file counts as waiting for a disk in any call.
 const NETWORK: &[&str] = &[
     "epoll_wait",
     "epoll_pwait",
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_have_the_names_of_their_manual_pages() {
+    fn calls_are_named_as_in_their_manual_pages() {
         let known = [
             (0, "read"),
             (20, "writev"),
@@ -109,8 +109,8 @@ mod tests {
             (426, "io_uring_enter"),
             (457, "statmount"),
         ];
-        for (number, called) in known {
-            assert_eq!(name(number), called);
+        for (number, expected) in known {
+            assert_eq!(name(number), expected);
         }
         assert_eq!(
             [500, 501, 509, 510].map(name),
@@ -120,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_classified_by_call() {
-        let all: Vec<ThreadState> = waits().collect();
-        assert_eq!(all.len(), CALLS);
+    fn wait_states_are_classified_by_call() {
+        let states: Vec<ThreadState> = wait_states().collect();
+        assert_eq!(states.len(), CALLS);
         assert_eq!(
-            [500, 202, 232, 0, 230, 74, 61].map(|number| all[number]),
+            [500, 202, 232, 0, 230, 74, 61].map(|number| states[number]),
             [
                 ThreadState::Lock,
                 ThreadState::Lock,
@@ -137,9 +137,9 @@ mod tests {
         );
     }
 
-    /// A name that is misspelt would never match.
+    /// A misspelt name would never match.
     #[test]
-    fn every_call_in_the_lists_is_one() {
+    fn lists_contain_only_names_of_calls() {
         let names: Vec<&str> = (0..CALLS).map(name).collect();
         for call in [LOCK, NETWORK, DISK, SLEEP].concat() {
             assert!(names.contains(&call), "{call}");

@@ -1,6 +1,6 @@
-//! Counts of system calls without a program in the kernel: counters of its tracepoints
-//! (perf_event_open(2)), one per name and thread. Used where a program is not available: in a PID
-//! namespace, or on another architecture. They show how often a call was made, but not its result.
+//! Counts system calls without an eBPF program, by perf events of the kernel's tracepoints
+//! (perf_event_open(2)), one per name and thread. It is the fallback in PID namespaces and on
+//! architectures other than x86-64. The events show how often a call was made, but not its result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,11 +18,11 @@ use super::program::{CallCounts, PARTIES};
 use crate::kernel::ProgramError;
 use crate::proc;
 
-/// Where the kernel usually shows its tracepoints.
-const PLACES: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
+/// Usual folders of the kernel's tracepoints.
+const FOLDERS: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
 
-/// The calls that are counted by name: what servers spend their time in. All others together are
-/// `other`.
+/// Calls that are counted by name: those in which servers spend their time. All others are counted
+/// together as `other`.
 const NAMED: [&str; 30] = [
     "accept",
     "accept4",
@@ -56,72 +56,75 @@ const NAMED: [&str; 30] = [
     "writev",
 ];
 
-/// All names are counted once in so many openings of a party's counters, and in the others only the
-/// names that were seen. To open or close a counter with no other user stalls the whole machine for
-/// a moment.
+/// One in this many openings of a party's counters opens the counters of all names. The others open
+/// only those of names that were counted before. Opening the first counter of a tracepoint, and
+/// closing the last, stalls the whole machine for a moment.
 const ALL_NAMES_EVERY: u32 = 16;
 
-/// The name of all calls that are not counted by theirs.
+/// Name of all calls that are not in [`NAMED`].
 const OTHER: &str = "other";
 
-/// Counters of the calls of parties. They are gone with this process, however it ends.
+/// Counters of the calls of parties. The kernel removes them when this process ends for any reason.
 #[derive(Debug)]
 pub(super) struct Events {
-    /// The tracepoint of all calls.
+    /// Tracepoint of all calls.
     all: u64,
-    /// Tracepoints of some calls, by name.
+    /// Tracepoints of the calls in [`NAMED`].
     named: BTreeMap<&'static str, u64>,
-    /// `None`: the place is free.
-    parties: [Option<Watched>; PARTIES as usize],
+    /// Parties by number. `None`: the number is unused.
+    parties: [Option<WatchedParty>; PARTIES as usize],
     /// Open counters: the party, the call's name (`None`: all calls), and the counter.
     open: Vec<(u64, Option<&'static str>, Counter)>,
-    /// Counts of closed counters: by party, and by name.
+    /// Totals of closed counters by party and name.
     sums: BTreeMap<(u64, Option<&'static str>), u64>,
 }
 
-/// A party.
+/// A monitored party.
 #[derive(Debug, Default)]
-struct Watched {
-    /// The processes from which it began.
+struct WatchedParty {
+    /// Processes whose descendants are counted with them.
     roots: Vec<u32>,
-    /// Times that its counters were opened.
+    /// How often its counters were opened.
     openings: u32,
-    /// The most calls without a name of their own that a reading has found.
+    /// Highest number of [`OTHER`] calls in any reading.
     other: u64,
 }
 
-impl Watched {
-    /// Whether all names are to be counted the next time.
-    const fn wants_all_names(&self) -> bool {
+impl WatchedParty {
+    /// Whether the next opening opens the counters of all names.
+    const fn needs_all_names(&self) -> bool {
         self.openings.is_multiple_of(ALL_NAMES_EVERY)
     }
 }
 
 impl Events {
+    /// Finds the tracepoints.
+    ///
     /// # Errors
-    /// This user may not see the kernel's tracepoints, or may not count them, or there are none.
+    /// There are no tracepoints, or this user may not read or count them.
     pub(super) fn load() -> Result<Events, ProgramError> {
         let points = Tracepoints::find().map_err(ProgramError::new)?;
         let all = points.id("raw_syscalls/sys_enter").map_err(ProgramError::new)?;
-        let of = |name: &'static str| {
+        let named_point = |name: &'static str| {
             Some((name, points.id(&format!("syscalls/sys_enter_{name}")).ok()?))
         };
         let events = Events {
             all,
-            named: NAMED.into_iter().filter_map(of).collect(),
+            named: NAMED.into_iter().filter_map(named_point).collect(),
             parties: [const { None }; PARTIES as usize],
             open: Vec::new(),
             sums: BTreeMap::new(),
         };
-        // A counter of this thread shows whether counting is allowed.
-        counter(all, 0).map_err(ProgramError::new)?;
+        // Opened only to check that counting is allowed.
+        open_counter(all, 0).map_err(ProgramError::new)?;
         Ok(events)
     }
 
-    pub(super) fn place(&mut self) -> Option<u64> {
-        let place = self.parties.iter().position(Option::is_none)?;
-        self.parties[place] = Some(Watched::default());
-        Some(place as u64)
+    /// Reserves the number of a party until it is forgotten. `None`: all are in use.
+    pub(super) fn reserve_party(&mut self) -> Option<u64> {
+        let party = self.parties.iter().position(Option::is_none)?;
+        self.parties[party] = Some(WatchedParty::default());
+        Some(party as u64)
     }
 
     pub(super) fn watch(&mut self, party: u64, pid: u32) {
@@ -133,40 +136,40 @@ impl Events {
     }
 
     pub(super) fn forget(&mut self, party: u64) {
-        self.open.retain(|(of, ..)| *of != party);
+        self.open.retain(|(owner, ..)| *owner != party);
         self.parties[party as usize] = None;
     }
 
-    /// Opens counters for every thread that lives, or closes them: while there are none, calls cost
-    /// nothing. Takes a while.
-    pub(super) fn arm(&mut self, on: bool) -> Result<(), ProgramError> {
+    /// Opens counters for every living thread, or closes them. Without open counters, calls cost
+    /// nothing extra. Takes some time.
+    pub(super) fn set_armed(&mut self, is_armed: bool) -> Result<(), ProgramError> {
         let mut closed = std::mem::take(&mut self.open);
         for (party, name, counter) in &mut closed {
             *self.sums.entry((*party, *name)).or_default() +=
                 counter.read().map_err(ProgramError::new)?;
         }
-        // To close the last counter of a name, the kernel waits for every CPU, 30 ms and more: the
-        // sampling thread must not wait as well.
+        // The kernel waits for every CPU to close the last counter of a name, 30 ms and more.
+        // Another thread waits for that, so that the sampling thread does not.
         if !closed.is_empty() {
             thread::spawn(move || drop(closed));
         }
-        if !on {
+        if !is_armed {
             return Ok(());
         }
-        let is_seen = |party, name| self.sums.get(&(party, Some(name))).is_some_and(|n| *n > 0);
-        for (party, watched) in (0..).zip(&mut self.parties) {
-            let Some(watched) = watched else { continue };
-            let with_all_names = watched.wants_all_names();
-            watched.openings = watched.openings.wrapping_add(1);
-            for tid in proc::trees(&watched.roots).into_iter().flat_map(tids) {
-                let named =
-                    self.named.iter().filter(|(name, _)| with_all_names || is_seen(party, **name));
+        let was_counted = |party, name| self.sums.get(&(party, Some(name))).is_some_and(|n| *n > 0);
+        for (number, party) in (0..).zip(&mut self.parties) {
+            let Some(party) = party else { continue };
+            let with_all_names = party.needs_all_names();
+            party.openings = party.openings.wrapping_add(1);
+            for tid in proc::trees(&party.roots).into_iter().flat_map(tids) {
+                let is_selected = |name| with_all_names || was_counted(number, name);
+                let named = self.named.iter().filter(|(name, _)| is_selected(**name));
                 let points = named.map(|(name, id)| (Some(*name), *id)).chain([(None, self.all)]);
                 for (name, id) in points {
-                    match counter(id, tid) {
-                        Ok(counter) => self.open.push((party, name, counter)),
-                        // It has ended meanwhile.
-                        Err(error) if error.raw_os_error() == Some(ENDED) => break,
+                    match open_counter(id, tid) {
+                        Ok(counter) => self.open.push((number, name, counter)),
+                        // The thread has ended meanwhile.
+                        Err(error) if error.raw_os_error() == Some(NO_SUCH_THREAD) => break,
                         Err(error) => return Err(ProgramError::new(error)),
                     }
                 }
@@ -175,37 +178,39 @@ impl Events {
         Ok(())
     }
 
-    /// Has what is open count, or not.
-    pub(super) fn count(&mut self, on: bool) -> Result<(), ProgramError> {
+    /// Enables or disables the open counters.
+    pub(super) fn set_counting(&mut self, is_counting: bool) -> Result<(), ProgramError> {
         let counters = self.open.iter_mut().map(|(.., counter)| counter);
-        let mut each =
-            counters.map(|counter| if on { counter.enable() } else { counter.disable() });
-        each.try_for_each(|done| done.map_err(ProgramError::new))
+        let mut results =
+            counters.map(|counter| if is_counting { counter.enable() } else { counter.disable() });
+        results.try_for_each(|result| result.map_err(ProgramError::new))
     }
 
-    /// A party's calls that were counted.
+    /// A party's calls so far.
     pub(super) fn calls(&mut self, party: u64) -> Result<CallCounts, ProgramError> {
         let mut sums: BTreeMap<Option<&'static str>, u64> = BTreeMap::new();
-        for ((of, name), n) in &self.sums {
-            if *of == party {
+        for ((owner, name), n) in &self.sums {
+            if *owner == party {
                 *sums.entry(*name).or_default() += n;
             }
         }
-        for (of, name, counter) in &mut self.open {
-            if *of == party {
+        for (owner, name, counter) in &mut self.open {
+            if *owner == party {
                 *sums.entry(*name).or_default() += counter.read().map_err(ProgramError::new)?;
             }
         }
         let other = &mut self.parties[party as usize].get_or_insert_default().other;
-        *other = rest(&sums).max(*other);
+        *other = other_calls(&sums).max(*other);
         Ok(call_counts(&sums, *other))
     }
 }
 
-/// The calls that have no counter of their own. `sums`: by name, and of all calls together without
-/// one. The counters begin, end and are read one after the other, so that this can be a few calls
-/// too many or too few, and fewer than at the reading before.
-fn rest(sums: &BTreeMap<Option<&'static str>, u64>) -> u64 {
+/// Number of calls that have no counter of their own. `sums`: calls by name, and all calls under
+/// `None`.
+///
+/// Counters are started, stopped and read one after the other. The result may therefore be off by a
+/// few calls, and may be lower than that of an earlier reading.
+fn other_calls(sums: &BTreeMap<Option<&'static str>, u64>) -> u64 {
     let named = sums.iter().filter(|(name, _)| name.is_some()).map(|(_, n)| n).sum();
     sums.get(&None).copied().unwrap_or(0).saturating_sub(named)
 }
@@ -218,41 +223,42 @@ fn call_counts(sums: &BTreeMap<Option<&'static str>, u64>, other: u64) -> CallCo
     if other > 0 {
         by_name.insert(OTHER.into(), only_count(other));
     }
-    // The CPUs of the calls are unknown: all are counted on one.
-    CallCounts { by_name, of_cpus: vec![sums.get(&None).copied().unwrap_or(0)] }
+    // The CPUs of the calls are unknown, so all calls count as those of one CPU.
+    CallCounts { by_name, by_cpu: vec![sums.get(&None).copied().unwrap_or(0)] }
 }
 
-/// A counter of a tracepoint, that does not count yet. It is of a thread, by its number (0: this
-/// one), and of those that it starts.
-fn counter(id: u64, tid: u32) -> io::Result<Counter> {
+/// Opens a counter of a tracepoint for a thread and the threads that it starts. It is disabled.
+/// `tid`: 0 is the calling thread.
+fn open_counter(id: u64, tid: u32) -> io::Result<Counter> {
     let mut builder = Builder::new(Tracepoint::with_id(id));
     builder.observe_pid(tid as i32).any_cpu().inherit(true).include_kernel();
     builder.build()
 }
 
-/// The kernel's list of its tracepoints.
+/// Folder in which the kernel lists its tracepoints.
 struct Tracepoints {
     folder: PathBuf,
-    /// Mount that only dyno has, if the folder is in one: gone once this is closed.
+    /// dyno's private mount, if the folder is in it. Closing the descriptor unmounts it.
     _mount: Option<OwnedFd>,
 }
 
 impl Tracepoints {
     fn find() -> io::Result<Tracepoints> {
-        let usual =
-            PLACES.iter().map(PathBuf::from).find(|place| place.join("raw_syscalls").exists());
-        match usual {
+        let mounted =
+            FOLDERS.iter().map(PathBuf::from).find(|folder| folder.join("raw_syscalls").exists());
+        match mounted {
             Some(folder) => Ok(Tracepoints { folder, _mount: None }),
-            // Not mounted, as in containers: dyno's own mount stays invisible to other processes.
-            None => Tracepoints::of_own(),
+            // Containers often lack the mount.
+            None => Tracepoints::mount(),
         }
     }
 
-    fn of_own() -> io::Result<Tracepoints> {
-        let of_kernel = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        fsconfig_create(&of_kernel)?;
+    /// Mounts the folder in a way that is invisible to other processes.
+    fn mount() -> io::Result<Tracepoints> {
+        let tracefs = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(&tracefs)?;
         let read_only = MountAttrFlags::MOUNT_ATTR_RDONLY;
-        let mount = fsmount(&of_kernel, FsMountFlags::FSMOUNT_CLOEXEC, read_only)?;
+        let mount = fsmount(&tracefs, FsMountFlags::FSMOUNT_CLOEXEC, read_only)?;
         let folder = Path::new("/proc/self/fd").join(mount.as_raw_fd().to_string()).join("events");
         Ok(Tracepoints { folder, _mount: Some(mount) })
     }
@@ -270,28 +276,27 @@ fn tids(pid: u32) -> BTreeSet<u32> {
 }
 
 /// The kernel's error for a thread that does not exist.
-const ENDED: i32 = rustix::io::Errno::SRCH.raw_os_error();
+const NO_SUCH_THREAD: i32 = rustix::io::Errno::SRCH.raw_os_error();
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_name_of_its_own_is_the_rest() {
+    fn unnamed_calls_are_counted_as_other() {
         let sums = [(Some("read"), 70), (Some("write"), 0), (None, 100)].into();
-        let counted = call_counts(&sums, rest(&sums));
+        let counted = call_counts(&sums, other_calls(&sums));
         let counts: Vec<(&str, u64)> =
             counted.by_name.iter().map(|(name, c)| (name.as_str(), c.count)).collect();
         assert_eq!(counts, [("other", 30), ("read", 70)]);
-        assert_eq!((counted.by_name["read"].returned, counted.of_cpus), (None, vec![100]));
+        assert_eq!((counted.by_name["read"].returned, counted.by_cpu), (None, vec![100]));
         assert_eq!(super::call_counts(&BTreeMap::new(), 0).by_name, BTreeMap::new());
-        // Two reads between the counter of all calls and that of reads: no call without a name of
-        // its own.
-        assert_eq!(rest(&[(Some("read"), 72), (None, 70)].into()), 0);
+        // Two reads were made after the counter of all calls was read, before that of reads was.
+        assert_eq!(other_calls(&[(Some("read"), 72), (None, 70)].into()), 0);
     }
 
     #[test]
-    fn count_of_the_rest_never_falls() {
+    fn count_of_other_calls_never_falls() {
         let sums = |read, all| [((0, Some("read")), read), ((0, None), all)].into();
         let mut events = Events {
             all: 0,
@@ -300,18 +305,19 @@ mod tests {
             open: vec![],
             sums: [].into(),
         };
-        let party = events.place().unwrap();
-        let mut other_of = |read, all| {
+        let party = events.reserve_party().unwrap();
+        let mut other = |read, all| {
             events.sums = sums(read, all);
             events.calls(party).unwrap().by_name[OTHER].count
         };
-        assert_eq!([other_of(10, 12), other_of(20, 21), other_of(30, 35)], [2, 2, 5]);
+        assert_eq!([other(10, 12), other(20, 21), other(30, 35)], [2, 2, 5]);
     }
 
     #[test]
-    fn names_that_come_late_are_not_missed_for_long() {
-        let all = |openings| Watched { openings, ..Watched::default() }.wants_all_names();
-        let openings: Vec<u32> = (0..40).filter(|openings| all(*openings)).collect();
+    fn every_16th_opening_needs_all_names() {
+        let needs_all =
+            |openings| WatchedParty { openings, ..WatchedParty::default() }.needs_all_names();
+        let openings: Vec<u32> = (0..40).filter(|openings| needs_all(*openings)).collect();
         assert_eq!(openings, [0, 16, 32]);
     }
 
@@ -322,19 +328,19 @@ mod tests {
                 "tracepoints of system calls: this user may not count them",
             );
         };
-        let party = events.place().unwrap();
+        let party = events.reserve_party().unwrap();
         events.watch(party, std::process::id());
-        events.arm(true).unwrap();
-        events.count(true).unwrap();
-        let made = 500;
-        (0..made).for_each(|_| drop(fs::read("/proc/self/statm")));
-        events.count(false).unwrap();
+        events.set_armed(true).unwrap();
+        events.set_counting(true).unwrap();
+        let reads = 500;
+        (0..reads).for_each(|_| drop(fs::read("/proc/self/statm")));
+        events.set_counting(false).unwrap();
         let open = events.calls(party).unwrap();
-        events.arm(false).unwrap();
+        events.set_armed(false).unwrap();
         let closed = events.calls(party).unwrap();
-        assert_eq!(open.by_name, closed.by_name, "closing loses nothing");
-        // Other tests read, too.
-        assert!(closed.by_name["read"].count >= made && closed.by_name["close"].count >= made);
-        assert!(closed.of_cpus[0] >= 4 * made, "{closed:?}");
+        assert_eq!(open.by_name, closed.by_name, "closing the counters lost calls");
+        // Other tests make calls as well, so the counts may be higher.
+        assert!(closed.by_name["read"].count >= reads && closed.by_name["close"].count >= reads);
+        assert!(closed.by_cpu[0] >= 4 * reads, "{closed:?}");
     }
 }

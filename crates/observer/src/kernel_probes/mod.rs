@@ -1,8 +1,10 @@
-//! System calls of processes, and states of their threads over time, observed in the kernel.
+//! Counts the system calls of processes and measures the states of their threads over time. This
+//! shows what a server does for a request, and what its threads wait for.
 //!
-//! A small program runs at the kernel's tracepoints (`bpf/inside.bpf.c`, loaded by `program`) and
-//! adds up; nothing is written per event. `calls` has the numbers of system calls, and `slices`
-//! decides when to count them. Where no program is available, `events` counts calls.
+//! A small eBPF program (`bpf/inside.bpf.c`, loaded by `program`) runs at the kernel's tracepoints.
+//! It only adds to counters, because writing a record per event would cost too much. `calls` names
+//! the system calls, and `slices` decides when to count them. If eBPF is unavailable, `events`
+//! counts calls with perf events.
 
 mod calls;
 mod events;
@@ -19,21 +21,21 @@ use crate::kernel::{ProgramError, Refusal, check_support};
 use crate::{proc, read};
 use events::Events;
 use program::{CallCounts, ObserverProgram, PARTIES};
-use slices::{Price, SlicePlanner};
+use slices::{CountingCost, SlicePlanner};
 
 /// Selection of observations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObservationChoice {
-    /// States of threads, wake-ups, migrations, threads that end.
+    /// States of threads, wake-ups, migrations, and totals of ended threads.
     pub states: bool,
-    /// User and system time by the kernel's entries and exits.
+    /// User and system time, measured at each entry to and exit from the kernel.
     pub modes: bool,
     pub calls: CallCounting,
 }
 
 impl ObservationChoice {
-    /// Whether threads are counted. Counting modes includes counting threads.
-    fn threads(self) -> bool {
+    /// Whether threads are observed, which both states and modes need.
+    fn includes_threads(self) -> bool {
         self.states || self.modes
     }
 }
@@ -43,12 +45,13 @@ impl ObservationChoice {
 pub enum CallCounting {
     #[default]
     None,
-    /// In slices, so that counting stays cheap.
+    /// In slices of time, so that counting stays cheap.
     Sliced,
+    /// Every call, at any cost.
     Every,
 }
 
-const NOT_THERE: &str = "Use Linux 5.15 or later with CONFIG_DEBUG_INFO_BTF and \
+const REQUIREMENTS: &str = "Use Linux 5.15 or later with CONFIG_DEBUG_INFO_BTF and \
                          CONFIG_FTRACE_SYSCALLS, as distributions build it. Containers may \
                          forbid bpf(2).";
 
@@ -56,31 +59,34 @@ const NOT_THERE: &str = "Use Linux 5.15 or later with CONFIG_DEBUG_INFO_BTF and 
 #[derive(Clone)]
 #[allow(missing_debug_implementations)] // Its maps have none.
 pub struct ProcessObserver {
-    looks: Arc<Mutex<Looks>>,
-    wanted: ObservationChoice,
+    mechanism: Arc<Mutex<Mechanism>>,
+    choice: ObservationChoice,
     /// Reason why no eBPF program is available, so that only calls are counted. `None`: one is
     /// available.
     refusal: Option<Refusal>,
 }
 
-/// The counting of calls, and the monitored parties.
-enum Looks {
+/// The mechanism of observation, with the monitored parties.
+enum Mechanism {
+    /// An eBPF program.
     Program(Box<ObserverProgram>),
+    /// Perf events, which count only calls.
     Events(Box<Events>),
 }
 
-impl Looks {
-    fn place(&mut self) -> Option<u64> {
+impl Mechanism {
+    /// Reserves the number of a party. `None`: all are in use.
+    fn reserve_party(&mut self) -> Option<u64> {
         match self {
-            Looks::Program(program) => program.place(),
-            Looks::Events(events) => events.place(),
+            Mechanism::Program(program) => program.reserve_party(),
+            Mechanism::Events(events) => events.reserve_party(),
         }
     }
 
     fn watch(&mut self, party: u64, pid: u32) -> Result<(), ProgramError> {
         match self {
-            Looks::Program(program) => program.watch(party, pid),
-            Looks::Events(events) => {
+            Mechanism::Program(program) => program.watch(party, pid),
+            Mechanism::Events(events) => {
                 events.watch(party, pid);
                 Ok(())
             }
@@ -89,17 +95,17 @@ impl Looks {
 
     fn is_watched(&self, pid: u32) -> bool {
         match self {
-            Looks::Program(program) => program.watched_since(pid).is_some(),
-            Looks::Events(events) => events.is_watched(pid),
+            Mechanism::Program(program) => program.watched_since(pid).is_some(),
+            Mechanism::Events(events) => events.is_watched(pid),
         }
     }
 
-    /// Whether a process is counted as a child of a watched one, without being watched itself.
-    fn follows(&self, pid: u32) -> bool {
+    /// Whether the calls of an unwatched process are counted, because its parent is watched.
+    fn counts_as_child(&self, pid: u32) -> bool {
         match self {
-            // The kernel's program adds children as they are born.
-            Looks::Program(_) => false,
-            Looks::Events(events) => {
+            // The eBPF program adds child processes itself.
+            Mechanism::Program(_) => false,
+            Mechanism::Events(events) => {
                 proc::Stat::read(pid).is_some_and(|stat| events.is_watched(stat.parent))
             }
         }
@@ -107,71 +113,76 @@ impl Looks {
 
     fn forget(&mut self, party: u64) {
         match self {
-            Looks::Program(program) => program.forget(party),
-            Looks::Events(events) => events.forget(party),
+            Mechanism::Program(program) => program.forget(party),
+            Mechanism::Events(events) => events.forget(party),
         }
     }
 
-    /// Attaches or detaches the programs that run permanently. Counters are unaffected.
-    fn attach(&mut self, on: bool) -> Result<(), ProgramError> {
+    /// Attaches or detaches the permanent programs. Counters of calls are unaffected.
+    fn set_attached(&mut self, is_attached: bool) -> Result<(), ProgramError> {
         match self {
-            Looks::Program(program) => program.attach(on),
-            Looks::Events(_) => Ok(()),
+            Mechanism::Program(program) => program.set_attached(is_attached),
+            Mechanism::Events(_) => Ok(()),
         }
     }
 
-    fn arm(&mut self, on: bool) -> Result<(), ProgramError> {
+    /// Prepares or removes the counting of calls. Takes some time.
+    fn set_armed(&mut self, is_armed: bool) -> Result<(), ProgramError> {
         match self {
-            Looks::Program(program) => program.arm(on),
-            Looks::Events(events) => events.arm(on),
+            Mechanism::Program(program) => program.set_armed(is_armed),
+            Mechanism::Events(events) => events.set_armed(is_armed),
         }
     }
 
-    fn count(&mut self, on: bool) -> Result<(), ProgramError> {
+    /// Starts or stops the prepared counting of calls.
+    fn set_counting(&mut self, is_counting: bool) -> Result<(), ProgramError> {
         match self {
-            Looks::Program(program) => program.count(on),
-            Looks::Events(events) => events.count(on),
+            Mechanism::Program(program) => program.set_counting(is_counting),
+            Mechanism::Events(events) => events.set_counting(is_counting),
         }
     }
 
-    const fn price(&self) -> Price {
+    const fn cost(&self) -> CountingCost {
         match self {
-            Looks::Program(_) => Price::PROGRAM,
-            Looks::Events(_) => Price::COUNTERS,
+            Mechanism::Program(_) => CountingCost::PROGRAM,
+            Mechanism::Events(_) => CountingCost::PERF_EVENTS,
         }
     }
 
     fn calls(&mut self, party: u64) -> Result<CallCounts, ProgramError> {
         match self {
-            Looks::Program(program) => program.calls(party),
-            Looks::Events(events) => events.calls(party),
+            Mechanism::Program(program) => program.calls(party),
+            Mechanism::Events(events) => events.calls(party),
         }
     }
 }
 
 impl ProcessObserver {
+    /// Loads the eBPF program, or perf events if it is unavailable and calls are requested.
+    ///
     /// # Errors
     /// The kernel does not support it, or this user lacks the permission.
-    pub fn load(wanted: ObservationChoice) -> Result<ProcessObserver, Refusal> {
+    pub fn load(choice: ObservationChoice) -> Result<ProcessObserver, Refusal> {
         let program = check_support().and_then(|()| {
-            ObserverProgram::load(wanted).map_err(|error| Refusal::from_error(&error, NOT_THERE))
+            ObserverProgram::load(choice).map_err(|error| Refusal::from_error(&error, REQUIREMENTS))
         });
         let refusal = match program {
             Ok(program) => {
-                let looks = Arc::new(Mutex::new(Looks::Program(Box::new(program))));
-                return Ok(ProcessObserver { looks, wanted, refusal: None });
+                let mechanism = Arc::new(Mutex::new(Mechanism::Program(Box::new(program))));
+                return Ok(ProcessObserver { mechanism, choice, refusal: None });
             }
             Err(refusal) => refusal,
         };
-        // If calls are not requested or not allowed, the reason of the better method is reported.
+        // If perf events are not requested or not allowed, the refusal of eBPF is reported, because
+        // eBPF can observe more.
         let events = Some(())
-            .filter(|()| wanted.calls != CallCounting::None)
+            .filter(|()| choice.calls != CallCounting::None)
             .and_then(|()| Events::load().ok());
         let events = events.ok_or_else(|| refusal.clone())?;
-        let wanted = ObservationChoice { states: false, modes: false, ..wanted };
+        let choice = ObservationChoice { states: false, modes: false, ..choice };
         Ok(ProcessObserver {
-            looks: Arc::new(Mutex::new(Looks::Events(Box::new(events)))),
-            wanted,
+            mechanism: Arc::new(Mutex::new(Mechanism::Events(Box::new(events)))),
+            choice,
             refusal: Some(refusal),
         })
     }
@@ -185,35 +196,35 @@ impl ProcessObserver {
     /// Begins to monitor a process and the processes that it starts from then on.
     ///
     /// # Errors
-    /// There is no room for another process group; as a sentence.
-    pub fn watch(&self, pid: u32) -> Result<Watching, String> {
-        let mut looks = self.lock();
-        let party = looks
-            .place()
+    /// Too many process groups are monitored already; as a sentence.
+    pub fn watch(&self, pid: u32) -> Result<PartyMonitor, String> {
+        let mut mechanism = self.lock();
+        let party = mechanism
+            .reserve_party()
             .ok_or_else(|| format!("at most {PARTIES} process groups can be monitored at once"))?;
-        let begun = looks.watch(party, pid).and_then(|()| looks.calls(party));
-        let base = match begun {
+        let earlier_calls = mechanism.watch(party, pid).and_then(|()| mechanism.calls(party));
+        let base = match earlier_calls {
             Ok(base) => base,
             Err(error) => {
-                looks.forget(party);
+                mechanism.forget(party);
                 return Err(format!("the process cannot be monitored: {}", error.message));
             }
         };
-        drop(looks);
-        Ok(Watching { inside: self.clone(), party, base, counted: Mutex::default() })
+        drop(mechanism);
+        Ok(PartyMonitor { observer: self.clone(), party, base, calls: Mutex::default() })
     }
 
-    /// Attaches or detaches all programs in the kernel, so that their cost can be measured. Times
-    /// of threads that are read afterwards count the detached time as the state before it.
+    /// Attaches or detaches the permanent programs, so that their cost can be measured. A thread's
+    /// times count the detached time as the state before it.
     ///
     /// # Errors
     /// The kernel's refusal, as a sentence.
-    pub fn attach(&self, on: bool) -> Result<(), String> {
-        self.lock().attach(on).map_err(|error| error.message)
+    pub fn set_attached(&self, is_attached: bool) -> Result<(), String> {
+        self.lock().set_attached(is_attached).map_err(|error| error.message)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Looks> {
-        lock(&self.looks)
+    fn lock(&self) -> MutexGuard<'_, Mechanism> {
+        lock(&self.mechanism)
     }
 }
 
@@ -221,277 +232,283 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// A monitored party. Monitoring ends when this is dropped.
+/// Monitor of a party. Monitoring ends when this is dropped.
 #[allow(missing_debug_implementations)] // Its maps have none.
-pub struct Watching {
-    inside: ProcessObserver,
+pub struct PartyMonitor {
+    observer: ProcessObserver,
+    /// Number of the party in the kernel's counters.
     party: u64,
-    /// Calls that the kernel had counted in this place before.
+    /// Calls that the kernel counted under this number for an earlier party.
     base: CallCounts,
     /// Calls up to the end of the last slice.
-    counted: Mutex<CallsUse>,
+    calls: Mutex<CallsUse>,
 }
 
-impl Drop for Watching {
+impl Drop for PartyMonitor {
     fn drop(&mut self) {
-        self.inside.lock().forget(self.party);
+        self.observer.lock().forget(self.party);
     }
 }
 
-impl Watching {
-    /// The method of monitoring.
+impl PartyMonitor {
+    /// The observer of this and of other parties.
     #[must_use]
-    pub fn inside(&self) -> &ProcessObserver {
-        &self.inside
+    pub fn observer(&self) -> &ProcessObserver {
+        &self.observer
     }
 
     /// Adds processes that existed before, or that the kernel did not report. Returns whether one
-    /// of them descends from none that is watched: its earlier calls and wake-ups are not counted.
+    /// of them has no monitored ancestor. Its earlier calls and wake-ups are then not counted.
     pub fn add(&self, pids: &[u32]) -> bool {
-        let mut looks = self.inside.lock();
+        let mut mechanism = self.observer.lock();
         let mut has_joined = false;
         for pid in pids {
-            // /proc lists an exiting process until it is reaped. It makes no more calls.
+            // An exiting process makes no more calls, but /proc lists it until it is reaped.
             let is_exiting = || proc::Stat::read(*pid).is_none_or(|stat| stat.is_exiting);
-            if !looks.is_watched(*pid) && !is_exiting() {
-                has_joined |= !looks.follows(*pid);
-                // A full table shows as unobserved threads.
-                let _ = looks.watch(self.party, *pid);
+            if !mechanism.is_watched(*pid) && !is_exiting() {
+                has_joined |= !mechanism.counts_as_child(*pid);
+                // Fails if the kernel's table is full. The threads are then reported as unobserved.
+                let _ = mechanism.watch(self.party, *pid);
             }
         }
         has_joined
     }
 
-    /// Living processes of the party, including those whose parent ended before it was observed.
-    /// Empty if only calls are counted.
+    /// Living processes of the party. They include processes whose parent has ended, which are not
+    /// below the party's roots in `/proc`. Empty if only calls are counted.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
-        match &*self.inside.lock() {
-            Looks::Program(program) => program.pids(self.party),
-            Looks::Events(_) => Vec::new(),
+        match &*self.observer.lock() {
+            Mechanism::Program(program) => program.pids(self.party),
+            Mechanism::Events(_) => Vec::new(),
         }
     }
 
     /// Fills in the observations of the party up to `now_ns` of the monotonic clock.
     pub(crate) fn fill(&self, used: &mut PartyUse, now_ns: u64) {
-        if self.inside.wanted.threads() {
+        if self.observer.choice.includes_threads() {
             self.fill_threads(used, now_ns);
         }
-        if self.inside.wanted.calls != CallCounting::None {
-            used.calls = Some(lock(&self.counted).clone());
+        if self.observer.choice.calls != CallCounting::None {
+            used.calls = Some(lock(&self.calls).clone());
         }
     }
 
     fn fill_threads(&self, used: &mut PartyUse, now_ns: u64) {
-        let looks = self.inside.lock();
-        let Looks::Program(program) = &*looks else { return };
-        // The states of a thread for which there was no room are unknown.
-        let knows_all = program.lost_threads() == 0;
+        let mechanism = self.observer.lock();
+        let Mechanism::Program(program) = &*mechanism else { return };
+        // If threads were lost for lack of room, a missing record does not mean an unchanged state.
+        let is_complete = program.lost_threads() == 0;
         used.threads.retain_mut(|thread| {
             thread.seen = program.thread(thread.tid, now_ns);
-            let since = program.watched_since(thread.pid).filter(|_| knows_all);
+            let since = program.watched_since(thread.pid).filter(|_| is_complete);
             let Some(since) = since.filter(|_| thread.seen.is_none()) else { return true };
-            // A thread without an account has not moved, or has ended since /proc was read: then it
-            // is among the ended ones.
-            let unmoved_ns = now_ns.saturating_sub(since);
-            thread.seen = record_of_unmoved_thread(thread.pid, thread.tid, unmoved_ns);
+            // The kernel has no record of the thread. Either its state has not changed since the
+            // start of monitoring, or it ended after /proc was read and is among the ended threads.
+            let unchanged_ns = now_ns.saturating_sub(since);
+            thread.seen = record_of_unchanged_thread(thread.pid, thread.tid, unchanged_ns);
             thread.seen.is_some()
         });
         used.ended = Some(program.ended_threads(self.party));
     }
 
-    /// Adds the counts of a slice in which so many responses came. Without a count of responses,
-    /// each slice stands for the stretch of time that it ends: idle times are counted from end to
-    /// end and busy ones in slices, so idle times would otherwise weigh more.
+    /// Adds the counts of a slice. `responses`: number of responses in the slice, if known.
+    ///
+    /// Without them, the counts are scaled up to the period that ends with the slice. Idle periods
+    /// are counted completely and busy periods only in slices, so idle periods would otherwise
+    /// weigh more.
     fn add_slice(
         &self,
         before: &CallCounts,
         now: &CallCounts,
-        slice: Length,
-        answers: Option<u64>,
+        slice: SliceLength,
+        responses: Option<u64>,
     ) {
-        let mut counted = lock(&self.counted);
-        counted.slices += 1;
-        if let Some(answers) = answers {
-            counted.counted_ns += slice.counted_ns;
-            counted.answers = Some(answers + counted.answers.unwrap_or(0));
-            counted.by_name = CallUse::all_since(&now.by_name, &self.base.by_name);
+        let mut calls = lock(&self.calls);
+        calls.slices += 1;
+        if let Some(responses) = responses {
+            calls.counted_ns += slice.counted_ns;
+            calls.answers = Some(responses + calls.answers.unwrap_or(0));
+            calls.by_name = CallUse::all_since(&now.by_name, &self.base.by_name);
             return;
         }
-        counted.counted_ns += slice.stretch_ns;
-        let times = slice.stretch_ns as f64 / slice.counted_ns.max(1) as f64;
-        for (name, made) in CallUse::all_since(&now.by_name, &before.by_name) {
-            counted.by_name.entry(name).or_default().add(&made.scale(times));
+        calls.counted_ns += slice.period_ns;
+        let factor = slice.period_ns as f64 / slice.counted_ns.max(1) as f64;
+        for (name, growth) in CallUse::all_since(&now.by_name, &before.by_name) {
+            calls.by_name.entry(name).or_default().add(&growth.scale(factor));
         }
     }
 }
 
-/// A thread in the same state since monitoring began. `None`: it has ended.
-fn record_of_unmoved_thread(pid: u32, tid: u32, ns: u64) -> Option<SchedulerRecord> {
-    let place = format!("/proc/{pid}/task/{tid}");
-    let stat = proc::Stat::parse(&read(format!("{place}/stat")).unwrap_or_default())?;
+/// Record of a thread that has been in its current state for `ns`. `None`: it has ended.
+fn record_of_unchanged_thread(pid: u32, tid: u32, ns: u64) -> Option<SchedulerRecord> {
+    let folder = format!("/proc/{pid}/task/{tid}");
+    let stat = proc::Stat::parse(&read(format!("{folder}/stat")).unwrap_or_default())?;
     if stat.is_dead() {
         return None;
     }
-    let number =
-        || read(format!("{place}/syscall"))?.split_ascii_whitespace().next()?.parse::<usize>().ok();
+    let call = || -> Option<usize> {
+        read(format!("{folder}/syscall"))?.split_ascii_whitespace().next()?.parse().ok()
+    };
     let state = match stat.state {
         'R' => ThreadState::Running,
         'D' => ThreadState::Disk,
-        _ => number().and_then(|number| calls::waits().nth(number)).unwrap_or(ThreadState::Other),
+        _ => call().and_then(|call| calls::wait_states().nth(call)).unwrap_or(ThreadState::Other),
     };
     let mut states = StateTimes::default();
     states.add(state, ns);
     Some(SchedulerRecord { states, ..SchedulerRecord::default() })
 }
 
-/// Pause between the attaching, which occupies this CPU, and the counting. Without it, a generator
-/// on this CPU would still be late with its responses.
-const SETTLES: Duration = Duration::from_millis(1);
+/// Pause between preparing to count, which occupies this CPU, and counting. Without it, counting
+/// would begin while a generator on this CPU is still late.
+const SETTLING_TIME: Duration = Duration::from_millis(1);
 
-/// Complete responses of a load so far, by its number; `None`: they are not counted.
-type AnswersOf<'a> = dyn Fn(usize) -> Option<u64> + 'a;
+/// Returns the number of complete responses of a load so far, by the load's index. `None`: they are
+/// not counted.
+type ResponseCount<'a> = dyn Fn(usize) -> Option<u64> + 'a;
 
-/// The length of a slice, and of the stretch of time that it stands for: from the end of the slice
-/// before it, in nanoseconds.
+/// Length of a slice, and of the period from the end of the slice before it to its own end.
 #[derive(Clone, Copy, Debug)]
-struct Length {
+struct SliceLength {
     counted_ns: u64,
-    stretch_ns: u64,
+    period_ns: u64,
 }
 
-/// Counter of the system calls of parties: calls and responses of the same stretches of time. The
-/// kernel has one switch for all monitored processes, so concurrent counters share their slices.
+/// Counter of the system calls and the responses of parties over the same periods. The kernel has
+/// one switch for all monitored processes, so all parties of concurrent loads share their slices.
 #[allow(missing_debug_implementations)] // Maps in the kernel have none.
 pub struct CallCounter {
-    inside: ProcessObserver,
-    /// Each with the number of its load, whose answers it gives.
-    watched: Vec<(usize, Arc<Watching>)>,
+    observer: ProcessObserver,
+    /// Monitored parties, each with the index of its load.
+    monitors: Vec<(usize, Arc<PartyMonitor>)>,
     slices: SlicePlanner,
-    /// Calls per second on the busiest CPU, in the last slice.
+    /// Calls per second on the busiest CPU in the last slice.
     rate: Option<f64>,
-    /// Calls of each party, at the end of the last slice.
-    counted: Vec<CallCounts>,
-    /// The end of the last slice, nanoseconds of the monotonic clock; `None`: there was none.
+    /// Calls of each party up to the end of the last slice.
+    calls: Vec<CallCounts>,
+    /// End of the last slice, nanoseconds of the monotonic clock. `None`: there was none.
     ended_ns: Option<u64>,
 }
 
 impl CallCounter {
-    /// Creates a counter for the parties of concurrent loads, load by load. `None`: their calls are
-    /// not to be counted, or there are no parties.
+    /// Creates a counter for the parties of concurrent loads, grouped by load. `None`: their calls
+    /// are not to be counted, or there are no parties.
     #[must_use]
-    pub fn new(of_loads: Vec<Vec<Arc<Watching>>>) -> Option<CallCounter> {
-        let each = of_loads.into_iter().enumerate();
-        let watched: Vec<(usize, Arc<Watching>)> = each
+    pub fn new(loads: Vec<Vec<Arc<PartyMonitor>>>) -> Option<CallCounter> {
+        let indexed = loads.into_iter().enumerate();
+        let monitors: Vec<(usize, Arc<PartyMonitor>)> = indexed
             .flat_map(|(load, parties)| parties.into_iter().map(move |party| (load, party)))
             .collect();
-        let inside = watched.first()?.1.inside.clone();
-        if inside.wanted.calls == CallCounting::None {
+        let observer = monitors.first()?.1.observer.clone();
+        if observer.choice.calls == CallCounting::None {
             return None;
         }
-        let slices =
-            SlicePlanner::new(inside.wanted.calls == CallCounting::Every, inside.lock().price());
-        let mut counting = CallCounter {
-            inside,
-            watched,
+        let counts_every_call = observer.choice.calls == CallCounting::Every;
+        let slices = SlicePlanner::new(counts_every_call, observer.lock().cost());
+        let mut counter = CallCounter {
+            observer,
+            monitors,
             slices,
             rate: None,
-            counted: Vec::new(),
+            calls: Vec::new(),
             ended_ns: None,
         };
-        // Earlier counts are not part of this.
-        counting.counted = counting.read().ok()?;
-        Some(counting)
+        // Earlier calls are subtracted from the first slice.
+        counter.calls = counter.read().ok()?;
+        Some(counter)
     }
 
-    /// Counts until `wait` returns true. `answers`: complete responses of a load so far, `None` if
-    /// they are not counted. `wait` sleeps.
+    /// Counts until `wait`, which sleeps, returns true.
     ///
     /// # Errors
     /// The kernel stopped counting; as a sentence.
     pub fn run(
         &mut self,
-        answers: &AnswersOf<'_>,
+        responses: &ResponseCount<'_>,
         wait: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<(), String> {
-        let counted = self.count(answers, wait).map_err(|error| error.message);
-        // Also after a failure.
-        let mut looks = self.inside.lock();
-        let ended = looks.count(false).and_then(|()| looks.arm(false));
-        counted.and(ended.map_err(|error| error.message))
+        let result = self.count_slices(responses, wait).map_err(|error| error.message);
+        // Counting is switched off even after a failure.
+        let mut mechanism = self.observer.lock();
+        let stop = mechanism.set_counting(false).and_then(|()| mechanism.set_armed(false));
+        result.and(stop.map_err(|error| error.message))
     }
 
-    fn count(
+    fn count_slices(
         &mut self,
-        answers: &AnswersOf<'_>,
+        responses: &ResponseCount<'_>,
         wait: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<(), ProgramError> {
-        let loads = self.watched.iter().map(|(load, _)| load + 1).max().unwrap_or(0);
+        let loads = self.monitors.iter().map(|(load, _)| load + 1).max().unwrap_or(0);
         // Time and responses are read when counting begins and when it ends, so that both
         // quantities of a ratio cover the same time.
-        let edge = || (monotonic_ns(), (0..loads).map(answers).collect::<Vec<Option<u64>>>());
-        let mut began = None;
+        let edge = || (monotonic_ns(), (0..loads).map(responses).collect::<Vec<Option<u64>>>());
+        let mut begin = None;
         loop {
             let slice = self.slices.next(self.rate);
-            let (from_ns, before) = match began.take() {
+            let (from_ns, before) = match begin.take() {
                 Some(edge) => edge,
                 None => {
-                    self.inside.lock().arm(true)?;
-                    if wait(SETTLES) {
+                    self.observer.lock().set_armed(true)?;
+                    if wait(SETTLING_TIME) {
                         return Ok(());
                     }
-                    self.inside.lock().count(true)?;
+                    self.observer.lock().set_counting(true)?;
                     edge()
                 }
             };
             let is_over = wait(slice.counted);
             let (to_ns, after) = edge();
-            let goes_on = slice.gap.is_zero() && !is_over;
-            if !goes_on {
-                self.inside.lock().count(false)?;
+            let continues = slice.gap.is_zero() && !is_over;
+            if !continues {
+                self.observer.lock().set_counting(false)?;
             }
-            let since = |(after, before): (&Option<u64>, Option<u64>)| Some((*after)? - before?);
-            let came: Vec<Option<u64>> = after.iter().zip(before).map(since).collect();
-            let stretch_ns = to_ns - self.ended_ns.replace(to_ns).unwrap_or(from_ns);
-            let most = self.take(Length { counted_ns: to_ns - from_ns, stretch_ns }, &came)?;
-            self.rate = Some(most as f64 / ((to_ns - from_ns) as f64 / 1e9));
-            if !goes_on {
-                self.inside.lock().arm(false)?;
+            let growth = |(after, before): (&Option<u64>, Option<u64>)| Some((*after)? - before?);
+            let in_slice: Vec<Option<u64>> = after.iter().zip(before).map(growth).collect();
+            let counted_ns = to_ns - from_ns;
+            let period_ns = to_ns - self.ended_ns.replace(to_ns).unwrap_or(from_ns);
+            let max_calls = self.add_slice(SliceLength { counted_ns, period_ns }, &in_slice)?;
+            self.rate = Some(max_calls as f64 / (counted_ns as f64 / 1e9));
+            if !continues {
+                self.observer.lock().set_armed(false)?;
             }
-            if is_over || (!goes_on && wait(slice.gap)) {
+            if is_over || (!continues && wait(slice.gap)) {
                 return Ok(());
             }
-            // Continuous counting has no gaps between slices.
-            began = goes_on.then_some((to_ns, after));
+            // If counting continues, the next slice begins at the end of this one.
+            begin = continues.then_some((to_ns, after));
         }
     }
 
-    /// Takes what a slice counted, and the responses that came of each load. Returns the most calls
-    /// that were made on one CPU.
-    fn take(&mut self, slice: Length, answers: &[Option<u64>]) -> Result<u64, ProgramError> {
+    /// Adds the calls of a slice to their parties. `responses`: those of each load in the slice.
+    /// Returns the number of calls on the CPU with the most.
+    fn add_slice(
+        &mut self,
+        slice: SliceLength,
+        responses: &[Option<u64>],
+    ) -> Result<u64, ProgramError> {
         let now = self.read()?;
-        for (((load, watching), before), counted) in
-            self.watched.iter().zip(&self.counted).zip(&now)
-        {
-            watching.add_slice(before, counted, slice, answers[*load]);
+        for (((load, monitor), before), calls) in self.monitors.iter().zip(&self.calls).zip(&now) {
+            monitor.add_slice(before, calls, slice, responses[*load]);
         }
-        let before = std::mem::replace(&mut self.counted, now);
-        Ok(most_on_a_cpu(&before, &self.counted))
+        let before = std::mem::replace(&mut self.calls, now);
+        Ok(max_calls_on_cpu(&before, &self.calls))
     }
 
     /// Calls of each party so far.
     fn read(&self) -> Result<Vec<CallCounts>, ProgramError> {
-        let mut looks = self.inside.lock();
-        self.watched.iter().map(|(_, watching)| looks.calls(watching.party)).collect()
+        let mut mechanism = self.observer.lock();
+        self.monitors.iter().map(|(_, monitor)| mechanism.calls(monitor.party)).collect()
     }
 }
 
-/// The most calls that parties together made on one CPU between two readings.
-fn most_on_a_cpu(before: &[CallCounts], now: &[CallCounts]) -> u64 {
+/// Highest number of calls that the parties together made on one CPU between two readings.
+fn max_calls_on_cpu(before: &[CallCounts], now: &[CallCounts]) -> u64 {
     let on_cpu = |parties: &[CallCounts], cpu: usize| {
-        parties.iter().filter_map(|of| of.of_cpus.get(cpu)).sum::<u64>()
+        parties.iter().filter_map(|calls| calls.by_cpu.get(cpu)).sum::<u64>()
     };
-    let cpus = now.iter().map(|of| of.of_cpus.len()).max().unwrap_or(0);
+    let cpus = now.iter().map(|calls| calls.by_cpu.len()).max().unwrap_or(0);
     (0..cpus).map(|cpu| on_cpu(now, cpu) - on_cpu(before, cpu)).max().unwrap_or(0)
 }
 
@@ -500,13 +517,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_on_one_cpu_are_those_of_all_parties() {
-        let of =
-            |of_cpus: &[u64]| CallCounts { of_cpus: of_cpus.to_vec(), ..CallCounts::default() };
-        let before = [of(&[10, 100]), of(&[0, 5])];
-        let now = [of(&[15, 102]), of(&[1, 9])];
-        assert_eq!(most_on_a_cpu(&before, &now), 6);
-        assert_eq!(most_on_a_cpu(&[], &[of(&[3, 0])]), 3);
-        assert_eq!(most_on_a_cpu(&[], &[]), 0);
+    fn max_calls_on_cpu_sums_all_parties() {
+        let calls =
+            |by_cpu: &[u64]| CallCounts { by_cpu: by_cpu.to_vec(), ..CallCounts::default() };
+        let before = [calls(&[10, 100]), calls(&[0, 5])];
+        let now = [calls(&[15, 102]), calls(&[1, 9])];
+        assert_eq!(max_calls_on_cpu(&before, &now), 6);
+        assert_eq!(max_calls_on_cpu(&[], &[calls(&[3, 0])]), 3);
+        assert_eq!(max_calls_on_cpu(&[], &[]), 0);
     }
 }

@@ -1,5 +1,5 @@
-//! The program in the kernel, `bpf/inside.bpf.c`: loads it, and reads and writes its maps. Both
-//! files define the layouts of its values.
+//! Loads the eBPF program `bpf/inside.bpf.c`, and reads and writes its maps. Layouts of values are
+//! defined in both files and must agree.
 
 use std::collections::BTreeMap;
 
@@ -22,33 +22,36 @@ pub(super) const PARTIES: u64 = 16;
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/inside.bpf.o");
 
-/// Programs that know which processes are watched: whatever they start, until it ends.
-const PROCESSES: [(&str, &str); 2] =
+/// Programs that add child processes of watched ones and remove ended processes, each with its
+/// tracepoint.
+const PROCESS_PROGRAMS: [(&str, &str); 2] =
     [("inside_fork", "sched_process_fork"), ("inside_exit", "sched_process_exit")];
 
-/// Programs that keep account of threads, and the tracepoints at which they run.
-const THREADS: [(&str, &str); 3] = [
+/// Programs that record the states of threads, each with its tracepoint.
+const THREAD_PROGRAMS: [(&str, &str); 3] = [
     ("inside_switch", "sched_switch"),
     ("inside_wakeup", "sched_wakeup"),
     ("inside_migrate", "sched_migrate_task"),
 ];
 
-/// Programs that distinguish user time from system time.
-const MODES: [(&str, &str); 2] = [("inside_enter", "sys_enter"), ("inside_leave", "sys_exit")];
+/// Programs that distinguish user time from system time, each with its tracepoint.
+const MODE_PROGRAMS: [(&str, &str); 2] =
+    [("inside_enter", "sys_enter"), ("inside_leave", "sys_exit")];
 
-/// The program that counts system calls.
-const COUNTS: (&str, &str) = ("inside_calls", "sys_exit");
+/// The program that counts system calls, with its tracepoint.
+const CALL_PROGRAM: (&str, &str) = ("inside_calls", "sys_exit");
 
-const WORDS_OF_STATES: usize = ThreadState::ALL.len();
-const WORDS_OF_SUMS: usize = WORDS_OF_STATES + 6;
-const WORDS_OF_CALL: usize = 4;
+/// Lengths of parts of the structures below, in words of 64 bits.
+const STATE_WORDS: usize = ThreadState::ALL.len();
+const SUM_WORDS: usize = STATE_WORDS + 6;
+const CALL_WORDS: usize = 4;
 
 /// `struct thread`.
-type Thread = [u64; WORDS_OF_SUMS + 7];
+type Thread = [u64; SUM_WORDS + 7];
 /// `struct sums`.
-type Sums = [u64; WORDS_OF_SUMS];
+type Sums = [u64; SUM_WORDS];
 /// `struct party_calls`.
-type PartyCalls = [u64; CALLS * WORDS_OF_CALL];
+type PartyCalls = [u64; CALLS * CALL_WORDS];
 /// `struct name`: the party, and 16 bytes of a name.
 type Name = [u64; 3];
 
@@ -56,16 +59,20 @@ type Name = [u64; 3];
 const COUNTING: u32 = 0;
 const LOST: u32 = 1;
 
-/// The programs that run all the time, with their tracepoints.
-fn always(wanted: ObservationChoice) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let these = |all: &'static [(&str, &str)], is: bool| all.iter().copied().filter(move |_| is);
-    these(&PROCESSES, true)
-        .chain(these(&THREADS, wanted.threads()))
-        .chain(these(&MODES, wanted.modes))
+/// Selects the programs that run permanently, each with its tracepoint.
+fn permanent_programs(
+    choice: ObservationChoice,
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let selected = |programs: &'static [(&str, &str)], is_selected: bool| {
+        programs.iter().copied().filter(move |_| is_selected)
+    };
+    selected(&PROCESS_PROGRAMS, true)
+        .chain(selected(&THREAD_PROGRAMS, choice.includes_threads()))
+        .chain(selected(&MODE_PROGRAMS, choice.modes))
 }
 
-/// The loaded program. Whatever it attached is detached when this is dropped, or when this process
-/// ends, however it ends: the kernel holds it by our file descriptors alone.
+/// The loaded program. Only file descriptors of this process hold it, so the kernel detaches it
+/// when this is dropped, or when this process ends for any reason.
 #[allow(missing_debug_implementations)] // Maps of arrays have none.
 pub(super) struct ObserverProgram {
     ebpf: Ebpf,
@@ -74,30 +81,31 @@ pub(super) struct ObserverProgram {
     ended: HashMap<MapData, Name, Sums>,
     calls: PerCpuArray<MapData, PartyCalls>,
     facts: Array<MapData, u64>,
-    counts: Option<BtfTracePointLinkId>,
-    /// Links of the programs that run all the time, with their names.
-    always: Vec<(&'static str, BtfTracePointLinkId)>,
-    wanted: ObservationChoice,
-    /// Which places of parties are taken.
-    places: [bool; PARTIES as usize],
+    /// Link of the program that counts calls, while it is attached.
+    call_link: Option<BtfTracePointLinkId>,
+    /// Names and links of the permanent programs, while they are attached.
+    permanent_links: Vec<(&'static str, BtfTracePointLinkId)>,
+    choice: ObservationChoice,
+    /// Whether each number of a party is in use.
+    used_numbers: [bool; PARTIES as usize],
 }
 
 impl ObserverProgram {
-    /// Loads it, and attaches what is to run all the time.
+    /// Loads the program, and attaches its permanent parts.
     ///
     /// # Errors
-    /// The kernel has no types (BTF) to show, does not let us, or lacks something; as it says.
-    pub(super) fn load(wanted: ObservationChoice) -> Result<ObserverProgram, ProgramError> {
+    /// The kernel has no type information (BTF), refuses the program, or lacks a feature.
+    pub(super) fn load(choice: ObservationChoice) -> Result<ObserverProgram, ProgramError> {
         let btf = Btf::from_sys_fs().map_err(ProgramError::new)?;
         let mut ebpf = EbpfLoader::new().btf(Some(&btf)).load(OBJECT).map_err(ProgramError::new)?;
         let mut waits =
             Array::<_, u64>::try_from(map(&mut ebpf, "waits")?).map_err(ProgramError::new)?;
-        for (number, state) in calls::waits().enumerate() {
+        for (number, state) in calls::wait_states().enumerate() {
             waits.set(number as u32, state as u64, 0).map_err(ProgramError::new)?;
         }
-        let counts = (wanted.calls != CallCounting::None).then_some(COUNTS);
-        for (name, at) in always(wanted).chain(counts) {
-            tracepoint(&mut ebpf, name)?.load(at, &btf).map_err(ProgramError::new)?;
+        let call_program = (choice.calls != CallCounting::None).then_some(CALL_PROGRAM);
+        for (name, point) in permanent_programs(choice).chain(call_program) {
+            tracepoint(&mut ebpf, name)?.load(point, &btf).map_err(ProgramError::new)?;
         }
         let mut program = ObserverProgram {
             watched: HashMap::try_from(map(&mut ebpf, "watched")?).map_err(ProgramError::new)?,
@@ -106,67 +114,63 @@ impl ObserverProgram {
             calls: PerCpuArray::try_from(map(&mut ebpf, "calls")?).map_err(ProgramError::new)?,
             facts: Array::try_from(map(&mut ebpf, "facts")?).map_err(ProgramError::new)?,
             ebpf,
-            counts: None,
-            always: Vec::new(),
-            wanted,
-            places: [false; PARTIES as usize],
+            call_link: None,
+            permanent_links: Vec::new(),
+            choice,
+            used_numbers: [false; PARTIES as usize],
         };
-        program.attach(true)?;
+        program.set_attached(true)?;
         Ok(program)
     }
 
-    /// Attaches or detaches the programs that run all the time. The detached time of threads counts
-    /// as the state before it.
-    pub(super) fn attach(&mut self, on: bool) -> Result<(), ProgramError> {
-        for (name, link) in self.always.drain(..) {
+    /// Attaches or detaches the permanent programs. A thread's times count the detached time as the
+    /// state before it.
+    pub(super) fn set_attached(&mut self, is_attached: bool) -> Result<(), ProgramError> {
+        for (name, link) in self.permanent_links.drain(..) {
             tracepoint(&mut self.ebpf, name)?.detach(link).map_err(ProgramError::new)?;
         }
-        for (name, _) in always(self.wanted).filter(|_| on) {
+        for (name, _) in permanent_programs(self.choice).filter(|_| is_attached) {
             let link = tracepoint(&mut self.ebpf, name)?.attach().map_err(ProgramError::new)?;
-            self.always.push((name, link));
+            self.permanent_links.push((name, link));
         }
         Ok(())
     }
 
-    /// Takes a place for a party, until it is forgotten; `None`: there is none.
-    pub(super) fn place(&mut self) -> Option<u64> {
-        let place = self.places.iter().position(|taken| !taken)?;
-        self.places[place] = true;
-        Some(place as u64)
+    /// Reserves the number of a party until it is forgotten. `None`: all are in use.
+    pub(super) fn reserve_party(&mut self) -> Option<u64> {
+        let party = self.used_numbers.iter().position(|is_used| !is_used)?;
+        self.used_numbers[party] = true;
+        Some(party as u64)
     }
 
-    /// Watches a process, and those that it starts from now on, as a party's.
+    /// Begins to watch a process, and the processes that it starts from now on, as a party's.
     pub(super) fn watch(&mut self, party: u64, pid: u32) -> Result<(), ProgramError> {
-        // Time is counted from now on; earlier time is not.
+        // The instant bounds the time for which the states of its threads are known.
         self.watched.insert(pid, [party, monotonic_ns()], 0).map_err(ProgramError::new)
     }
 
-    /// Since when a process is watched; `None`: it is not.
+    /// Instant at which the watching of a process began, nanoseconds of the monotonic clock.
+    /// `None`: the process is not watched.
     pub(super) fn watched_since(&self, pid: u32) -> Option<u64> {
-        self.watched.get(&pid, 0).ok().map(|[_, since]| since)
+        self.watched.get(&pid, 0).ok().map(|[_, since_ns]| since_ns)
     }
 
-    /// A party's living processes.
+    /// Living processes of a party.
     pub(super) fn pids(&self, party: u64) -> Vec<u32> {
-        self.watched.iter().flatten().filter(|(_, of)| of[0] == party).map(|(pid, _)| pid).collect()
+        let of_party = self.watched.iter().flatten().filter(|(_, value)| value[0] == party);
+        of_party.map(|(pid, _)| pid).collect()
     }
 
-    /// Forgets a party's processes and threads, and frees its place. Its system calls stay counted:
-    /// who comes next takes them as its base.
+    /// Removes a party's processes and threads, and frees its number. Its system calls stay counted
+    /// and are the base of the next party with this number.
     pub(super) fn forget(&mut self, party: u64) {
-        self.places[party as usize] = false;
+        self.used_numbers[party as usize] = false;
         for pid in self.pids(party) {
-            // One that has ended meanwhile took itself off.
+            // Fails if the process has ended: the kernel's program has then removed it.
             let _ = self.watched.remove(&pid);
         }
-        let of_party = |thread: &Thread| thread[1] == party;
-        let tids: Vec<u32> = self
-            .threads
-            .iter()
-            .flatten()
-            .filter(|(_, t)| of_party(t))
-            .map(|(tid, _)| tid)
-            .collect();
+        let of_party = self.threads.iter().flatten().filter(|(_, thread)| thread[1] == party);
+        let tids: Vec<u32> = of_party.map(|(tid, _)| tid).collect();
         for tid in tids {
             let _ = self.threads.remove(&tid);
         }
@@ -177,88 +181,97 @@ impl ObserverProgram {
         }
     }
 
-    /// Attaches what counts system calls, or takes it off: while it is off, they cost nothing.
-    /// Takes a while.
-    pub(super) fn arm(&mut self, on: bool) -> Result<(), ProgramError> {
-        let program = tracepoint(&mut self.ebpf, COUNTS.0)?;
-        match (on, self.counts.take()) {
-            (true, None) => self.counts = Some(program.attach().map_err(ProgramError::new)?),
+    /// Attaches or detaches the program that counts system calls. While it is detached, calls cost
+    /// nothing extra. Takes some time.
+    pub(super) fn set_armed(&mut self, is_armed: bool) -> Result<(), ProgramError> {
+        let program = tracepoint(&mut self.ebpf, CALL_PROGRAM.0)?;
+        match (is_armed, self.call_link.take()) {
+            (true, None) => self.call_link = Some(program.attach().map_err(ProgramError::new)?),
             (false, Some(link)) => program.detach(link).map_err(ProgramError::new)?,
-            (_, as_is) => self.counts = as_is,
+            (_, unchanged) => self.call_link = unchanged,
         }
         Ok(())
     }
 
-    /// Has what is attached count, or not. Takes no time.
-    pub(super) fn count(&mut self, on: bool) -> Result<(), ProgramError> {
-        self.facts.set(COUNTING, u64::from(on), 0).map_err(ProgramError::new)
+    /// Starts or stops the counting of the attached program, without delay.
+    pub(super) fn set_counting(&mut self, is_counting: bool) -> Result<(), ProgramError> {
+        self.facts.set(COUNTING, u64::from(is_counting), 0).map_err(ProgramError::new)
     }
 
-    /// A party's system calls that were counted.
+    /// A party's system calls so far.
     pub(super) fn calls(&self, party: u64) -> Result<CallCounts, ProgramError> {
-        let of_cpus = self.calls.get(&(party as u32), 0).map_err(ProgramError::new)?;
-        let mut counted = CallCounts::default();
-        for of_cpu in of_cpus.iter() {
+        let party_calls = self.calls.get(&(party as u32), 0).map_err(ProgramError::new)?;
+        let mut counts = CallCounts::default();
+        for cpu_calls in party_calls.iter() {
             let mut on_cpu = 0;
-            for (number, of) in
-                of_cpu.chunks_exact(WORDS_OF_CALL).enumerate().filter(|(_, of)| of[0] > 0)
-            {
+            let calls = cpu_calls.chunks_exact(CALL_WORDS).enumerate();
+            for (number, words) in calls.filter(|(_, words)| words[0] > 0) {
                 let name = calls::name(number);
-                let call = counted.by_name.entry(name.into()).or_default();
-                // Sums of addresses and descriptors say nothing.
-                let returned = Some(amount(name).map_or(0, |_| of[3]));
+                let call = counts.by_name.entry(name.into()).or_default();
+                // Sums of returned addresses and descriptors have no meaning.
+                let returned = Some(amount(name).map_or(0, |_| words[3]));
                 call.add(&CallUse {
-                    count: of[0],
-                    errors: Some(of[1]),
-                    again: Some(of[2]),
+                    count: words[0],
+                    errors: Some(words[1]),
+                    again: Some(words[2]),
                     returned,
                 });
-                on_cpu += of[0];
+                on_cpu += words[0];
             }
-            counted.of_cpus.push(on_cpu);
+            counts.by_cpu.push(on_cpu);
         }
-        Ok(counted)
+        Ok(counts)
     }
 
-    /// State times of a thread up to `now`; `None`: it has not been seen yet.
-    pub(super) fn thread(&self, tid: u32, now: u64) -> Option<SchedulerRecord> {
+    /// State times of a thread up to `now_ns`. `None`: the kernel has no record of it yet.
+    pub(super) fn thread(&self, tid: u32, now_ns: u64) -> Option<SchedulerRecord> {
         const TRIES: usize = 8;
         for _ in 0..TRIES {
             let thread = self.threads.get(&tid, 0).ok()?;
-            let [done, _, state, since, in_kernel, mode_since, sums @ .., begun] = &thread;
-            // Else it was being written.
-            if done == begun {
-                let mut seen = self.scheduler_record(sums);
+            let [
+                writes_done,
+                _,
+                state,
+                since_ns,
+                in_kernel,
+                mode_since_ns,
+                sums @ ..,
+                writes_begun,
+            ] = &thread;
+            // If they differ, the kernel was writing the record.
+            if writes_done == writes_begun {
+                let mut record = self.scheduler_record(sums);
                 let state =
                     ThreadState::ALL.get(*state as usize).copied().unwrap_or(ThreadState::Other);
-                // The state since the last change counts up to now.
-                seen.states.add(state, now.saturating_sub(*since));
-                if let Some(modes) = seen.modes.as_mut().filter(|_| state == ThreadState::Running) {
-                    let ns = now.saturating_sub(*mode_since);
+                // The sums end at the last change of state. The time since then is added here.
+                record.states.add(state, now_ns.saturating_sub(*since_ns));
+                if let Some(modes) = record.modes.as_mut().filter(|_| state == ThreadState::Running)
+                {
+                    let ns = now_ns.saturating_sub(*mode_since_ns);
                     *(if *in_kernel == 1 { &mut modes.sys_ns } else { &mut modes.user_ns }) += ns;
                 }
-                return Some(seen);
+                return Some(record);
             }
         }
         None
     }
 
-    /// A party's threads that have ended, by name.
+    /// Totals of a party's ended threads, by name.
     pub(super) fn ended_threads(&self, party: u64) -> Vec<EndedThreads> {
         let of_party = self.ended.iter().flatten().filter(|(name, _)| name[0] == party);
         let ended = |(name, sums): (Name, Sums)| EndedThreads {
             name: text(&name[1..]),
-            threads: sums[WORDS_OF_SUMS - 1],
-            run_ns: Some(sums[WORDS_OF_SUMS - 2]),
+            threads: sums[SUM_WORDS - 1],
+            run_ns: Some(sums[SUM_WORDS - 2]),
             seen: self.scheduler_record(&sums),
         };
-        let mut all: Vec<EndedThreads> = of_party.map(ended).collect();
-        all.sort_by(|a, b| a.name.cmp(&b.name));
-        all
+        let mut totals: Vec<EndedThreads> = of_party.map(ended).collect();
+        totals.sort_by(|a, b| a.name.cmp(&b.name));
+        totals
     }
 
-    /// Threads for which there was no room, or which shared no name with others for which there
-    /// was.
+    /// Number of threads for which a map had no room: the map of living threads, or that of the
+    /// names of ended threads.
     pub(super) fn lost_threads(&self) -> u64 {
         self.facts.get(&LOST, 0).unwrap_or(0)
     }
@@ -266,10 +279,10 @@ impl ObserverProgram {
     fn scheduler_record(&self, sums: &[u64]) -> SchedulerRecord {
         let mut states = StateTimes::default();
         ThreadState::ALL.iter().zip(sums).for_each(|(state, ns)| states.add(*state, *ns));
-        let [wakeups, migrations, user_ns, sys_ns, ..] = sums[WORDS_OF_STATES..] else {
-            unreachable!("both are parts of arrays of a set length")
+        let [wakeups, migrations, user_ns, sys_ns, ..] = sums[STATE_WORDS..] else {
+            unreachable!("both callers pass parts of arrays of fixed length")
         };
-        let modes = self.wanted.modes.then_some(ModeTimes { user_ns, sys_ns });
+        let modes = self.choice.modes.then_some(ModeTimes { user_ns, sys_ns });
         SchedulerRecord { states, wakeups, migrations, modes }
     }
 }
@@ -278,8 +291,8 @@ impl ObserverProgram {
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallCounts {
     pub(super) by_name: BTreeMap<String, CallUse>,
-    /// All of them, by the CPU on which they were made.
-    pub(super) of_cpus: Vec<u64>,
+    /// Number of all calls, by the CPU on which they were made.
+    pub(super) by_cpu: Vec<u64>,
 }
 
 fn tracepoint<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, ProgramError> {
@@ -289,7 +302,7 @@ fn tracepoint<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoin
         .map_err(ProgramError::new)
 }
 
-/// A text that ends with its first NUL.
+/// Converts words to the text before their first NUL.
 fn text(words: &[u64]) -> String {
     let bytes: Vec<u8> =
         words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
@@ -311,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn name_ends_with_its_first_nul() {
+    fn text_ends_before_its_first_nul() {
         let words = [u64::from_ne_bytes(*b"C2 Compi"), u64::from_ne_bytes(*b"lerThre\0")];
         assert_eq!(text(&words), "C2 CompilerThre");
         assert_eq!(text(&[u64::from_ne_bytes(*b"ab\0cdefg"), 7]), "ab");

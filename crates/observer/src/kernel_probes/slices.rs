@@ -1,108 +1,108 @@
-//! When system calls are counted: all the time where that is cheap, else in short slices, so that
-//! counting them costs a server no more than its share.
+//! Plans when system calls are counted: continuously if that is cheap, otherwise in short slices.
+//! This bounds the CPU time that counting takes from a server.
 //!
-//! The kernel takes a slower path through every system call while somebody counts them. A server
-//! that makes 300,000 calls per second would lose a tenth of its throughput; one that makes 10,000
-//! would not notice.
+//! While calls are counted, the kernel takes a slower path through every call. A server that makes
+//! 300,000 calls per second would lose a tenth of its throughput. A server that makes 10,000 would
+//! not lose a measurable amount.
 
 use std::time::Duration;
 
 /// Cost of counting, in nanoseconds. Measured with h2o on Linux 6.18 in a virtual machine.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Price {
+pub(super) struct CountingCost {
     /// Cost per call.
     call_ns: f64,
     /// Cost of beginning and ending a slice.
     slice_ns: f64,
 }
 
-impl Price {
-    /// By a program: half of it is the kernel's slower path, the other half counting.
-    pub(super) const PROGRAM: Price = Price { call_ns: 300.0, slice_ns: 0.0 };
+impl CountingCost {
+    /// Cost of an eBPF program. Half of it is the kernel's slower path, the other half counting.
+    pub(super) const PROGRAM: CountingCost = CountingCost { call_ns: 300.0, slice_ns: 0.0 };
 
-    /// By counters, each of which is opened and closed: the kernel changes its own code then, and
-    /// waits for every CPU to have seen it.
-    pub(super) const COUNTERS: Price = Price { call_ns: 300.0, slice_ns: 8e6 };
+    /// Cost of perf events, which are opened and closed for each slice. The kernel then changes its
+    /// own code, and waits until every CPU uses it.
+    pub(super) const PERF_EVENTS: CountingCost = CountingCost { call_ns: 300.0, slice_ns: 8e6 };
 }
 
 /// Share of the machine's busiest CPU that counting may cost.
 const BUDGET: f64 = 0.008;
 
-/// Length of a slice where calls are not counted all the time.
+/// Length of a slice if calls are not counted continuously.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Shortest slice: a server that makes so many calls that no longer one fits the budget makes
-/// thousands in this time.
+/// Shortest slice. A server that makes too many calls for longer slices makes thousands in this
+/// time.
 const SHORTEST_SLICE: Duration = Duration::from_millis(2);
 
-/// Mean time between slices that shorter slices keep, so that a window of half a second has one.
-/// A server that polls makes a million calls per second.
+/// Mean gap between slices up to which a slice is made shorter rather than the gap longer. A window
+/// of half a second then has a slice, even for a polling server with a million calls per second.
 const USUAL_GAP: Duration = Duration::from_millis(250);
 
-/// Length of what is counted at once where they are: how soon a higher rate is noticed.
-const ALWAYS: Duration = Duration::from_millis(100);
+/// Length of a slice if calls are counted continuously: the time until a higher rate is noticed.
+const CONTINUOUS_SLICE: Duration = Duration::from_millis(100);
 
-/// The first slice, from which the rate is learnt.
-const FIRST: Duration = Duration::from_millis(10);
+/// Length of the first slice, which measures the rate of calls.
+const FIRST_SLICE: Duration = Duration::from_millis(10);
 
-/// The longest time between slices, whatever they cost: a window of a second is to have one.
+/// Longest gap between slices at any cost, so that a window of a second has a slice.
 const LONGEST_GAP: Duration = Duration::from_millis(900);
 
-/// The next stretch of time.
+/// A slice and the gap after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slice {
     pub(super) counted: Duration,
-    /// Until the next slice, without counting.
+    /// Time without counting, until the next slice.
     pub(super) gap: Duration,
 }
 
-/// Plans slices, one after the other.
+/// Planner of successive slices.
 #[derive(Clone, Debug)]
 pub(super) struct SlicePlanner {
-    /// Count every call, whatever that costs.
-    is_every: bool,
-    price: Price,
+    /// Whether every call is counted, at any cost.
+    counts_every_call: bool,
+    cost: CountingCost,
     /// Number of slices so far.
     number: u32,
 }
 
 impl SlicePlanner {
-    pub(super) const fn new(is_every: bool, price: Price) -> SlicePlanner {
-        SlicePlanner { is_every, price, number: 0 }
+    pub(super) const fn new(counts_every_call: bool, cost: CountingCost) -> SlicePlanner {
+        SlicePlanner { counts_every_call, cost, number: 0 }
     }
 
-    /// The slice after one in which so many calls per second were made on the busiest CPU; `None`:
+    /// Plans the next slice. `calls_per_s`: rate on the busiest CPU in the last slice; `None`:
     /// there was none yet.
     pub(super) fn next(&mut self, calls_per_s: Option<f64>) -> Slice {
         self.number += 1;
-        // Part of a CPU that counting costs while it goes on.
-        let cost = match calls_per_s {
-            _ if self.is_every => 0.0,
-            None => return Slice { counted: FIRST, gap: Duration::ZERO },
-            Some(rate) => rate * self.price.call_ns / 1e9,
+        // Share of a CPU that counting costs within a slice.
+        let share = match calls_per_s {
+            _ if self.counts_every_call => 0.0,
+            None => return Slice { counted: FIRST_SLICE, gap: Duration::ZERO },
+            Some(rate) => rate * self.cost.call_ns / 1e9,
         };
-        if cost <= BUDGET {
-            return Slice { counted: ALWAYS, gap: Duration::ZERO };
+        if share <= BUDGET {
+            return Slice { counted: CONTINUOUS_SLICE, gap: Duration::ZERO };
         }
-        let counted = self.length(cost);
-        let slice = counted.mul_f64(cost) + Duration::from_nanos(self.price.slice_ns as u64);
-        let gap = slice.div_f64(BUDGET).saturating_sub(counted).mul_f64(self.stretch());
+        let counted = self.length(share);
+        let cpu_time = counted.mul_f64(share) + Duration::from_nanos(self.cost.slice_ns as u64);
+        let gap = cpu_time.div_f64(BUDGET).saturating_sub(counted).mul_f64(self.gap_factor());
         Slice { counted, gap: gap.min(LONGEST_GAP) }
     }
 
-    /// Length of a slice in which counting costs this part of a CPU. Where each slice has a price
-    /// of its own, shorter ones would save little.
-    fn length(&self, cost: f64) -> Duration {
-        if self.price.slice_ns > 0.0 {
+    /// Length of a slice in which counting costs this share of a CPU. Shorter slices would save
+    /// little if the slice itself has a cost.
+    fn length(&self, share: f64) -> Duration {
+        if self.cost.slice_ns > 0.0 {
             return SLICE;
         }
-        let affordable = USUAL_GAP.as_secs_f64() * BUDGET / cost;
+        let affordable = USUAL_GAP.as_secs_f64() * BUDGET / share;
         Duration::from_secs_f64(affordable.min(SLICE.as_secs_f64())).max(SHORTEST_SLICE)
     }
 
-    /// Between 0.5 and 1.5, spread evenly: slices at even distances could keep in step with
-    /// something that the server does.
-    fn stretch(&self) -> f64 {
+    /// Factor of the next gap, evenly distributed between 0.5 and 1.5. Slices at equal distances
+    /// could coincide with periodic work of the server.
+    fn gap_factor(&self) -> f64 {
         const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
         0.5 + (f64::from(self.number) * GOLDEN_RATIO).fract()
     }
@@ -113,27 +113,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_calls_are_counted_all_the_time() {
-        let mut slices = SlicePlanner::new(false, Price::PROGRAM);
-        assert_eq!(slices.next(None), Slice { counted: FIRST, gap: Duration::ZERO });
+    fn few_calls_are_counted_continuously() {
+        let mut slices = SlicePlanner::new(false, CountingCost::PROGRAM);
+        assert_eq!(slices.next(None), Slice { counted: FIRST_SLICE, gap: Duration::ZERO });
         assert_eq!(slices.next(Some(0.0)).gap, Duration::ZERO);
-        assert_eq!(slices.next(Some(20_000.0)), Slice { counted: ALWAYS, gap: Duration::ZERO });
+        let continuous = Slice { counted: CONTINUOUS_SLICE, gap: Duration::ZERO };
+        assert_eq!(slices.next(Some(20_000.0)), continuous);
     }
 
     #[test]
-    fn many_calls_are_counted_for_what_the_budget_allows() {
-        // Slices that cost much by themselves come as often as they must.
-        for (price, wanted) in [(Price::PROGRAM, BUDGET), (Price::COUNTERS, 0.0111)] {
-            let mut slices = SlicePlanner::new(false, price);
+    fn many_calls_are_counted_within_the_budget() {
+        // Perf events exceed the budget, because the longest gap limits it.
+        for (cost, expected) in
+            [(CountingCost::PROGRAM, BUDGET), (CountingCost::PERF_EVENTS, 0.0111)]
+        {
+            let mut planner = SlicePlanner::new(false, cost);
             let rate = 300_000.0;
-            let all: Vec<Slice> = (0..1000).map(|_| slices.next(Some(rate))).collect();
-            let counted: f64 = all.iter().map(|s| s.counted.as_secs_f64()).sum();
-            let whole: f64 = all.iter().map(|s| (s.counted + s.gap).as_secs_f64()).sum();
-            let cost = counted / whole * rate * price.call_ns / 1e9
-                + 1000.0 / whole * price.slice_ns / 1e9;
-            assert!((cost - wanted).abs() < wanted / 50.0, "{price:?}: {cost}");
-            assert!(all.windows(2).any(|pair| pair[0].gap != pair[1].gap));
-            assert_eq!(slices.next(Some(1e9)).gap, LONGEST_GAP);
+            let slices: Vec<Slice> = (0..1000).map(|_| planner.next(Some(rate))).collect();
+            let counted: f64 = slices.iter().map(|s| s.counted.as_secs_f64()).sum();
+            let total: f64 = slices.iter().map(|s| (s.counted + s.gap).as_secs_f64()).sum();
+            let share =
+                counted / total * rate * cost.call_ns / 1e9 + 1000.0 / total * cost.slice_ns / 1e9;
+            assert!((share - expected).abs() < expected / 50.0, "{cost:?}: {share}");
+            assert!(slices.windows(2).any(|pair| pair[0].gap != pair[1].gap));
+            assert_eq!(planner.next(Some(1e9)).gap, LONGEST_GAP);
         }
     }
 
@@ -141,22 +144,23 @@ mod tests {
     #[test]
     fn slices_of_a_polling_server_fit_a_short_window() {
         for rate in [500_000.0, 1_000_000.0, 3_000_000.0] {
-            let mut slices = SlicePlanner::new(false, Price::PROGRAM);
-            let all: Vec<Slice> = (0..100).map(|_| slices.next(Some(rate))).collect();
-            let longest = all.iter().map(|s| s.counted + s.gap).max().unwrap();
+            let mut planner = SlicePlanner::new(false, CountingCost::PROGRAM);
+            let slices: Vec<Slice> = (0..100).map(|_| planner.next(Some(rate))).collect();
+            let longest = slices.iter().map(|s| s.counted + s.gap).max().unwrap();
             assert!(longest < Duration::from_millis(500), "{rate}: {longest:?}");
-            let counted: f64 = all.iter().map(|s| s.counted.as_secs_f64()).sum();
-            let whole: f64 = all.iter().map(|s| (s.counted + s.gap).as_secs_f64()).sum();
-            let cost = counted / whole * rate * Price::PROGRAM.call_ns / 1e9;
-            assert!(cost < 1.1 * BUDGET, "{rate}: {cost}");
+            let counted: f64 = slices.iter().map(|s| s.counted.as_secs_f64()).sum();
+            let total: f64 = slices.iter().map(|s| (s.counted + s.gap).as_secs_f64()).sum();
+            let share = counted / total * rate * CountingCost::PROGRAM.call_ns / 1e9;
+            assert!(share < 1.1 * BUDGET, "{rate}: {share}");
         }
-        let dear = SlicePlanner::new(false, Price::COUNTERS).next(Some(1_000_000.0));
-        assert_eq!(dear.counted, SLICE);
+        let with_perf_events =
+            SlicePlanner::new(false, CountingCost::PERF_EVENTS).next(Some(1_000_000.0));
+        assert_eq!(with_perf_events.counted, SLICE);
     }
 
     #[test]
-    fn every_call_is_counted_where_that_is_asked_for() {
-        let mut slices = SlicePlanner::new(true, Price::PROGRAM);
+    fn planner_for_every_call_has_no_gaps() {
+        let mut slices = SlicePlanner::new(true, CountingCost::PROGRAM);
         assert_eq!(slices.next(None), slices.next(Some(1e9)));
         assert_eq!(slices.next(Some(1e9)).gap, Duration::ZERO);
     }

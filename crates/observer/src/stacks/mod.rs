@@ -1,6 +1,8 @@
-//! Sampled stacks of processes. CPU clocks sample running threads. All other threads are sampled at
-//! intervals, so that the samples of a wait are proportional to its length. Nothing is done when a
-//! thread begins or ends a wait.
+//! Samples the call stacks of processes, for profiles of running and of waiting threads.
+//!
+//! CPU clocks sample running threads. All other threads are sampled at fixed intervals, so that the
+//! number of samples of a wait is proportional to its length. Beginnings and ends of waits are not
+//! traced, so a thread that waits often costs no more than one that rarely waits.
 //!
 //! `program` copies stacks from memory, `unwind` finds their frames, `names` finds the functions.
 
@@ -19,20 +21,20 @@ use crate::clock::monotonic_ns;
 use crate::kernel::{ProgramError, Refusal, check_support};
 use crate::read;
 use names::{FunctionNames, shorten};
-use program::{Raw, SampledState, StackProgram};
+use program::{RawStack, SampledState, StackProgram};
 use unwind::{Unwinder, UserStack};
 
-/// CPU time between two samples of a CPU. A prime number of microseconds: it is not synchronous to
-/// other periodic events.
+/// CPU time between two samples of a CPU. It is a prime number of microseconds, so that samples do
+/// not coincide with other periodic events.
 const RUNNING_PERIOD_NS: u64 = 2_003_000;
 
 /// Time between two samples of waiting threads. Prime, as above.
 const WAITING_PERIOD: Duration = Duration::from_micros(19_997);
 
-/// Samples of waiting threads between two searches for new processes.
-const LOOKS_FOR_NEW: u64 = 5;
+/// Rounds of sampling the waiting threads between two searches for new processes.
+const ROUNDS_PER_SEARCH: u64 = 5;
 
-const NOT_THERE: &str = "Use Linux 5.18 or later with CONFIG_DEBUG_INFO_BTF and \
+const REQUIREMENTS: &str = "Use Linux 5.18 or later with CONFIG_DEBUG_INFO_BTF and \
                          CONFIG_PERF_EVENTS, as distributions build it. Containers may forbid \
                          bpf(2) and perf_event_open(2).";
 
@@ -43,31 +45,32 @@ pub struct Sampling {
     unwinder: Unwinder,
     /// Names of processes.
     names: HashMap<u32, String>,
-    seen: HashMap<SampledStack, u64>,
+    /// Number of samples of each stack.
+    samples: HashMap<SampledStack, u64>,
 }
 
 /// A stack, the key of a count of samples.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct SampledStack {
-    doing: SampledState,
+    state: SampledState,
     pid: u32,
     /// Whether it is the process's first thread.
     first: bool,
     thread: String,
-    /// Addresses, the innermost first. Return addresses lie in the calling function.
+    /// Addresses, the innermost first. Each lies within its function's code.
     kernel: Vec<u64>,
     user: UserStack,
 }
 
 /// Sampled stacks, without names.
 #[allow(missing_debug_implementations)] // It holds the files of the processes.
-pub struct RawStacks {
+pub struct UnnamedStacks {
     length_ns: u64,
-    /// Number of samplings of waiting threads.
-    looks: u64,
+    /// Rounds of sampling the waiting threads.
+    waiting_rounds: u64,
     /// Stacks that were dropped for lack of memory: of running threads, and of waiting ones.
     lost: [u64; 2],
-    seen: HashMap<SampledStack, u64>,
+    samples: HashMap<SampledStack, u64>,
     unwinder: Unwinder,
     names: HashMap<u32, String>,
 }
@@ -88,25 +91,27 @@ pub fn refusal() -> Option<Refusal> {
 }
 
 impl Sampling {
+    /// Loads the program that samples stacks.
+    ///
     /// # Errors
     /// The kernel does not support it, or this user lacks the permission.
     pub fn load() -> Result<Sampling, Refusal> {
         check_support()?;
         let program =
-            StackProgram::load().map_err(|error| Refusal::from_error(&error, NOT_THERE))?;
+            StackProgram::load().map_err(|error| Refusal::from_error(&error, REQUIREMENTS))?;
         Ok(Sampling {
             program,
             unwinder: Unwinder::default(),
             names: HashMap::new(),
-            seen: HashMap::new(),
+            samples: HashMap::new(),
         })
     }
 
-    /// Reads the mappings and binaries of processes before the sampling, so that reading does not
-    /// disturb it.
-    pub fn know(&mut self, pids: &[u32]) {
+    /// Reads the mappings and binaries of processes. Called before the sampling, because the
+    /// reading would disturb it.
+    pub fn preload_processes(&mut self, pids: &[u32]) {
         for pid in pids {
-            self.unwinder.know(*pid);
+            self.unwinder.load_process(*pid);
             let name = || Some(shorten(read(format!("/proc/{pid}/comm"))?.trim_end()));
             if !self.names.contains_key(pid)
                 && let Some(name) = name()
@@ -126,55 +131,66 @@ impl Sampling {
         pids: &dyn Fn() -> Vec<u32>,
         edge: &mut dyn FnMut(),
         wait: &mut dyn FnMut(Duration) -> bool,
-    ) -> Result<RawStacks, String> {
-        let (length_ns, looks) = self.take(pids, edge, wait).map_err(|error| error.message)?;
+    ) -> Result<UnnamedStacks, String> {
+        let (length_ns, waiting_rounds) =
+            self.sample_until(pids, edge, wait).map_err(|error| error.message)?;
         self.collect();
-        let Sampling { program, unwinder, names, seen } = self;
-        Ok(RawStacks { length_ns, looks, lost: program.lost_stacks(), seen, unwinder, names })
+        let Sampling { program, unwinder, names, samples } = self;
+        Ok(UnnamedStacks {
+            length_ns,
+            waiting_rounds,
+            lost: program.lost_stacks(),
+            samples,
+            unwinder,
+            names,
+        })
     }
 
-    /// Returns the length of the sampling, and the number of samplings of waiting threads.
-    fn take(
+    /// Returns the length of the sampling in nanoseconds, and the number of rounds of sampling the
+    /// waiting threads.
+    fn sample_until(
         &mut self,
         pids: &dyn Fn() -> Vec<u32>,
         edge: &mut dyn FnMut(),
         wait: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<(u64, u64), ProgramError> {
         self.watch(&pids())?;
-        self.program.tick(&online(), RUNNING_PERIOD_NS)?;
+        self.program.start_clocks(&online_cpus(), RUNNING_PERIOD_NS)?;
         edge();
         let from_ns = monotonic_ns();
-        let mut looks = 0;
+        let mut waiting_rounds = 0;
         while !wait(WAITING_PERIOD) {
-            let Sampling { program, unwinder, seen, .. } = self;
-            program.take_waiting(&mut |raw| {
-                *seen.entry(SampledStack::new(raw, unwinder)).or_default() += 1;
+            let Sampling { program, unwinder, samples, .. } = self;
+            program.sample_waiting(&mut |raw| {
+                *samples.entry(SampledStack::new(raw, unwinder)).or_default() += 1;
             })?;
-            looks += 1;
-            if looks % LOOKS_FOR_NEW == 0 {
+            waiting_rounds += 1;
+            if waiting_rounds % ROUNDS_PER_SEARCH == 0 {
                 self.watch(&pids())?;
             }
         }
         self.program.stop()?;
-        // Read when the clocks stop, so that the samples belong to this time.
+        // Read right after the clocks stop, so that all samples lie within this time.
         let length_ns = monotonic_ns() - from_ns;
         edge();
-        Ok((length_ns, looks))
+        Ok((length_ns, waiting_rounds))
     }
 
     fn watch(&mut self, pids: &[u32]) -> Result<(), ProgramError> {
-        self.know(pids);
+        self.preload_processes(pids);
         pids.iter().try_for_each(|pid| self.program.watch(*pid))
     }
 
     fn collect(&mut self) {
-        let Sampling { program, unwinder, seen, .. } = self;
-        program.each(&mut |raw| *seen.entry(SampledStack::new(raw, unwinder)).or_default() += 1);
+        let Sampling { program, unwinder, samples, .. } = self;
+        program.drain(&mut |raw| {
+            *samples.entry(SampledStack::new(raw, unwinder)).or_default() += 1;
+        });
     }
 }
 
-impl RawStacks {
-    /// Looks up the names of all functions. The processes must still be there.
+impl UnnamedStacks {
+    /// Looks up the names of all functions. The processes must still exist.
     #[must_use]
     pub fn resolve_names(self) -> Sampled {
         let (frames, [running, waiting]) = name_functions(&self);
@@ -184,7 +200,7 @@ impl RawStacks {
             frames,
             running: Stacks { period_ns: RUNNING_PERIOD_NS, lost: lost_running, stacks: running },
             waiting: Stacks {
-                period_ns: self.length_ns / self.looks.max(1),
+                period_ns: self.length_ns / self.waiting_rounds.max(1),
                 lost: lost_waiting,
                 stacks: waiting,
             },
@@ -193,81 +209,86 @@ impl RawStacks {
 }
 
 impl SampledStack {
-    fn new(raw: &Raw<'_>, unwinder: &mut Unwinder) -> SampledStack {
-        // The innermost is the current address; all others are return addresses.
-        let in_call = |(depth, address): (usize, u64)| address - u64::from(depth > 0);
+    fn new(raw: &RawStack<'_>, unwinder: &mut Unwinder) -> SampledStack {
+        // All but the innermost are return addresses. They point behind the call, which may be the
+        // end of the function, so one byte is subtracted.
+        let call_address = |(depth, address): (usize, u64)| address - u64::from(depth > 0);
         let name: Vec<u8> = raw.name.iter().copied().take_while(|byte| *byte != 0).collect();
         SampledStack {
-            doing: raw.doing,
+            state: raw.state,
             pid: raw.pid,
             first: raw.tid == raw.pid,
             thread: shorten(&String::from_utf8_lossy(&name)),
-            kernel: raw.kernel().enumerate().map(in_call).collect(),
-            user: unwinder.walk(raw),
+            kernel: raw.kernel().enumerate().map(call_address).collect(),
+            user: unwinder.unwind(raw),
         }
     }
 }
 
-fn online() -> Vec<u32> {
+fn online_cpus() -> Vec<u32> {
     aya::util::online_cpus().unwrap_or_else(|_| vec![0])
 }
 
-/// Names all functions. Returns each name once, the stacks of running threads, and those of waiting
-/// threads.
-fn name_functions(taken: &RawStacks) -> (Vec<Frame>, [Vec<Stack>; 2]) {
-    let RawStacks { seen, unwinder, names: processes, .. } = taken;
+/// Names all functions. Returns each frame once, the stacks of running threads, and the stacks of
+/// waiting threads.
+fn name_functions(raw: &UnnamedStacks) -> (Vec<Frame>, [Vec<Stack>; 2]) {
+    let UnnamedStacks { samples, unwinder, names: processes, .. } = raw;
     let symbolizer = Symbolizer::new();
-    let kernel: BTreeSet<u64> = seen.keys().flat_map(|seen| seen.kernel.iter().copied()).collect();
+    let kernel: BTreeSet<u64> = samples.keys().flat_map(|s| s.kernel.iter().copied()).collect();
     let kernel = names::kernel_names(&symbolizer, &kernel);
     let mut users: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
-    for seen in seen.keys() {
-        users.entry(seen.pid).or_default().extend(&seen.user.addresses);
+    for sampled in samples.keys() {
+        users.entry(sampled.pid).or_default().extend(&sampled.user.addresses);
     }
     let users: HashMap<u32, FunctionNames> = users
         .iter()
-        .map(|(pid, all)| (*pid, names::process_names(&symbolizer, *pid, all, unwinder)))
+        .map(|(pid, addresses)| {
+            (*pid, names::process_names(&symbolizer, *pid, addresses, unwinder))
+        })
         .collect();
-    let mut frames = Frames::default();
-    // Stacks of other addresses may be of the same functions.
+    let mut frames = FrameTable::default();
+    // Stacks with different addresses may consist of the same functions.
     let mut merged: BTreeMap<(bool, Stack), u64> = BTreeMap::new();
-    for (seen, samples) in seen {
-        let addresses = |all: &[u64], names: &FunctionNames| -> Vec<Frame> {
-            all.iter().rev().filter_map(|address| names.get(address)).flatten().cloned().collect()
+    for (sampled, count) in samples {
+        let outermost_first = |addresses: &[u64], names: &FunctionNames| -> Vec<Frame> {
+            let known = addresses.iter().rev().filter_map(|address| names.get(address));
+            known.flatten().cloned().collect()
         };
-        let user = addresses(&seen.user.addresses, &users[&seen.pid]);
-        let all = [user, addresses(&seen.kernel, &kernel)].concat();
-        let left_out = all.len().saturating_sub(STACK_FRAMES);
+        let user = outermost_first(&sampled.user.addresses, &users[&sampled.pid]);
+        let stack_frames = [user, outermost_first(&sampled.kernel, &kernel)].concat();
+        let excess = stack_frames.len().saturating_sub(STACK_FRAMES);
         let stack = Stack {
-            thread: seen.thread.clone(),
-            process: processes.get(&seen.pid).cloned().unwrap_or_default(),
-            first: seen.first,
-            runnable: seen.doing == SampledState::Runnable,
-            whole: seen.user.whole && left_out == 0,
-            frames: all.into_iter().skip(left_out).map(|frame| frames.place(frame)).collect(),
+            thread: sampled.thread.clone(),
+            process: processes.get(&sampled.pid).cloned().unwrap_or_default(),
+            first: sampled.first,
+            runnable: sampled.state == SampledState::Runnable,
+            whole: sampled.user.is_complete && excess == 0,
+            frames: stack_frames.into_iter().skip(excess).map(|f| frames.index(f)).collect(),
             samples: 0,
         };
-        *merged.entry((seen.doing == SampledState::Running, stack)).or_default() += samples;
+        *merged.entry((sampled.state == SampledState::Running, stack)).or_default() += count;
     }
-    let of = |wanted: bool| {
-        let of = merged.iter().filter(|((running, _), _)| *running == wanted);
-        of.map(|((_, stack), samples)| Stack { samples: *samples, ..stack.clone() }).collect()
+    let stacks_of = |running: bool| {
+        let matching = merged.iter().filter(|((is_running, _), _)| *is_running == running);
+        matching.map(|((_, stack), count)| Stack { samples: *count, ..stack.clone() }).collect()
     };
-    let stacks = [of(true), of(false)];
-    (frames.all, stacks)
+    let stacks = [stacks_of(true), stacks_of(false)];
+    (frames.frames, stacks)
 }
 
-/// Frames, each once, in the order in which they came.
+/// Frames, each once, in the order of their first use.
 #[derive(Default)]
-struct Frames {
-    all: Vec<Frame>,
-    places: HashMap<Frame, u32>,
+struct FrameTable {
+    frames: Vec<Frame>,
+    indices: HashMap<Frame, u32>,
 }
 
-impl Frames {
-    fn place(&mut self, frame: Frame) -> u32 {
-        let next = self.all.len() as u32;
-        *self.places.entry(frame).or_insert_with_key(|frame| {
-            self.all.push(frame.clone());
+impl FrameTable {
+    /// Returns the index of a frame, which is added if it is new.
+    fn index(&mut self, frame: Frame) -> u32 {
+        let next = self.frames.len() as u32;
+        *self.indices.entry(frame).or_insert_with_key(|frame| {
+            self.frames.push(frame.clone());
             next
         })
     }

@@ -1,5 +1,5 @@
-//! From addresses to functions: of the kernel, of files, and of code compiled just in time, of
-//! which a runtime keeps a list in `/tmp/perf-PID.map` (the kernel's
+//! Finds the names of the functions at sampled addresses: in the kernel, in mapped files and in
+//! JIT-compiled code. Runtimes list the latter in `/tmp/perf-PID.map` (the kernel's
 //! tools/perf/Documentation/jit-interface.txt).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -12,28 +12,28 @@ use dyno_archive::profile::{Frame, FrameKind};
 use super::unwind::Unwinder;
 use crate::runtime_files;
 
-/// Functions of addresses: a function and those inlined into it, the outermost first.
+/// Functions by address: a function and those inlined into it, the outermost first.
 pub(super) type FunctionNames = HashMap<u64, Vec<Frame>>;
 
-/// Longer names are cut: templates have some of thousands of characters.
-const MAX_LETTERS: usize = 400;
+/// Longest name, characters. Names of C++ templates can have thousands.
+const MAX_NAME_CHARS: usize = 400;
 
-/// Names addresses of the kernel. Addresses that the kernel hides, as from users without privilege,
-/// have no name.
+/// Names addresses of the kernel. Addresses have no name if the kernel hides them, as it does from
+/// unprivileged users.
 pub(super) fn kernel_names(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -> FunctionNames {
-    // An image of the kernel would show inlined functions, but few machines have one, and reading
-    // it takes long.
+    // A kernel image would show inlined functions. But few machines have one, and reading it is
+    // slow.
     let source = Source::Kernel(Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() });
-    let mut all = resolve_addresses(symbolizer, &source, Input::AbsAddr(addresses), None);
+    let mut names = resolve_addresses(symbolizer, &source, Input::AbsAddr(addresses), None);
     for address in addresses {
         let unknown = || vec![Frame { name: None, module: None, kind: FrameKind::Kernel }];
-        all.entry(*address).or_insert_with(unknown);
+        names.entry(*address).or_insert_with(unknown);
     }
-    all
+    names
 }
 
-/// Names addresses of a process: file by file, so that one that cannot be read takes no name from
-/// the others.
+/// Names addresses of a process. Each file is resolved separately, so that an unreadable file does
+/// not affect the others.
 pub(super) fn process_names(
     symbolizer: &Symbolizer,
     pid: u32,
@@ -41,49 +41,47 @@ pub(super) fn process_names(
     unwinder: &Unwinder,
 ) -> FunctionNames {
     let mut files: BTreeMap<(&str, &str), BTreeMap<u64, u64>> = BTreeMap::new();
-    let mut elsewhere = BTreeSet::new();
+    let mut outside_files = BTreeSet::new();
     for address in addresses {
         match unwinder.file(pid, *address) {
             Some(file) => {
-                files
-                    .entry((file.place(), file.name()))
-                    .or_default()
-                    .insert(*address, file.address);
+                files.entry((file.path(), file.name())).or_default().insert(*address, file.address);
             }
             None => {
-                elsewhere.insert(*address);
+                outside_files.insert(*address);
             }
         }
     }
-    let mut all = FunctionNames::new();
-    for ((place, name), addresses) in files {
-        let source = Source::Elf(Elf::new(place));
-        let within: BTreeSet<u64> = addresses.values().copied().collect();
-        let named = resolve_addresses(symbolizer, &source, Input::VirtOffset(&within), Some(name));
-        all.extend(
-            addresses.iter().filter_map(|(address, at)| Some((*address, named.get(at)?.clone()))),
-        );
+    let mut names = FunctionNames::new();
+    for ((path, name), addresses) in files {
+        let source = Source::Elf(Elf::new(path));
+        let file_addresses: BTreeSet<u64> = addresses.values().copied().collect();
+        let input = Input::VirtOffset(&file_addresses);
+        let resolved = resolve_addresses(symbolizer, &source, input, Some(name));
+        names.extend(addresses.iter().filter_map(|(address, file_address)| {
+            Some((*address, resolved.get(file_address)?.clone()))
+        }));
     }
     // The kernel's page of functions (vDSO) has names, although it is in no file.
     let process = Process { perf_map: false, map_files: false, ..Process::new(Pid::from(pid)) };
-    all.extend(resolve_addresses(
+    names.extend(resolve_addresses(
         symbolizer,
         &Source::Process(process),
-        Input::AbsAddr(&elsewhere),
+        Input::AbsAddr(&outside_files),
         Some("vdso"),
     ));
-    // Lists may have names also for code that lies in a file without: a runtime's own assembly.
+    // A perf map may also name code of a file without symbols, such as a runtime's own assembly.
     let nameless: BTreeSet<u64> =
-        addresses.iter().filter(|at| !all.contains_key(at)).copied().collect();
-    let map = perf_map(pid).unwrap_or_default();
-    let compiled = compiled_names(&map, &nameless);
+        addresses.iter().filter(|address| !names.contains_key(address)).copied().collect();
+    let map = read_perf_map(pid).unwrap_or_default();
+    let compiled = jit_names(&map, &nameless);
     for address in &nameless {
         let frame = match (compiled.get(address), unwinder.file(pid, *address)) {
             (Some(name), _) => {
                 Frame { name: Some(shorten(name)), module: None, kind: FrameKind::Jit }
             }
-            (None, Some(file)) => match file.begins() {
-                Some(begins) => Frame::from_offset(file.name(), begins),
+            (None, Some(file)) => match file.function_start() {
+                Some(start) => Frame::from_offset(file.name(), start),
                 None => Frame {
                     name: None,
                     module: Some(shorten(file.name())),
@@ -92,31 +90,31 @@ pub(super) fn process_names(
             },
             (None, None) => Frame { name: None, module: None, kind: FrameKind::Jit },
         };
-        all.insert(*address, vec![frame]);
+        names.insert(*address, vec![frame]);
     }
-    all
+    names
 }
 
-/// Names of the addresses that have one. `module`: their file; `None`: the kernel.
+/// Returns the names of the addresses that have one. `module`: their file; `None`: the kernel.
 fn resolve_addresses(
     symbolizer: &Symbolizer,
     source: &Source<'_>,
     addresses: Input<&BTreeSet<u64>>,
     module: Option<&str>,
 ) -> FunctionNames {
-    let asked: Vec<u64> = match &addresses {
+    let list: Vec<u64> = match &addresses {
         Input::AbsAddr(all) | Input::VirtOffset(all) | Input::FileOffset(all) => {
             all.iter().copied().collect()
         }
     };
-    let input = addresses.map(|_| asked.as_slice());
-    // A source that cannot be read has no names.
+    let input = addresses.map(|_| list.as_slice());
+    // An unreadable source counts as one without names.
     let symbols = symbolizer.symbolize(source, input).unwrap_or_default();
-    let of = |(address, symbol): (&u64, Symbolized<'_>)| match symbol {
+    let named_frames = |(address, symbol): (&u64, Symbolized<'_>)| match symbol {
         Symbolized::Sym(symbol) => Some((*address, functions(&symbol, module))),
         Symbolized::Unknown(_) => None,
     };
-    asked.iter().zip(symbols).filter_map(of).collect()
+    list.iter().zip(symbols).filter_map(named_frames).collect()
 }
 
 fn functions(symbol: &Sym<'_>, module: Option<&str>) -> Vec<Frame> {
@@ -127,23 +125,24 @@ fn functions(symbol: &Sym<'_>, module: Option<&str>) -> Vec<Frame> {
     std::iter::once(frame(&symbol.name, kind)).chain(inlined).collect()
 }
 
-/// A name that fits on a line.
+/// Removes control characters from a name and limits its length.
 pub(super) fn shorten(name: &str) -> String {
-    name.chars().filter(|letter| !letter.is_control()).take(MAX_LETTERS).collect()
+    name.chars().filter(|letter| !letter.is_control()).take(MAX_NAME_CHARS).collect()
 }
 
-/// The list of code that a process has compiled.
-fn perf_map(pid: u32) -> Option<String> {
-    let bytes = runtime_files::bytes(&runtime_files::list_of(pid)?, pid, MAX_BYTES)?;
+/// Reads a process's list of JIT-compiled code.
+fn read_perf_map(pid: u32) -> Option<String> {
+    let path = runtime_files::perf_map_path(pid)?;
+    let bytes = runtime_files::read_bytes(&path, pid, MAX_PERF_MAP_BYTES)?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// How much of a list is read.
-const MAX_BYTES: u64 = 256 << 20;
+/// Largest part of a perf map that is read.
+const MAX_PERF_MAP_BYTES: u64 = 256 << 20;
 
-/// Which code these addresses lie in: of several entries for a place, the last, which was written
-/// there latest.
-fn compiled_names<'a>(map: &'a str, addresses: &BTreeSet<u64>) -> HashMap<u64, &'a str> {
+/// Finds the names of addresses in a perf map. If several entries contain an address, the last one
+/// is the current code.
+fn jit_names<'a>(map: &'a str, addresses: &BTreeSet<u64>) -> HashMap<u64, &'a str> {
     let hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
     let entry = |line: &'a str| {
         let mut fields = line.splitn(3, ' ');
@@ -163,11 +162,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_that_was_written_over_has_its_last_name() {
+    fn overwritten_jit_code_has_its_latest_name() {
         let map = "7f00 40 LazyCompile:~old a.js:1\n7f40 10 b\n0x7f10 0x10 LazyCompile:*new one \
                    a.js:2\nrubbish\n";
         let found =
-            compiled_names(map, &[0x7eff, 0x7f00, 0x7f10, 0x7f1f, 0x7f20, 0x7f4f, 0x7f50].into());
+            jit_names(map, &[0x7eff, 0x7f00, 0x7f10, 0x7f1f, 0x7f20, 0x7f4f, 0x7f50].into());
         let name = |at: u64| found.get(&at).copied();
         assert_eq!(name(0x7eff), None);
         assert_eq!(name(0x7f00), Some("LazyCompile:~old a.js:1"));
@@ -177,8 +176,8 @@ mod tests {
     }
 
     #[test]
-    fn names_stay_on_their_line() {
+    fn shortened_name_is_bounded_without_control_characters() {
         assert_eq!(shorten("a\nb\u{1b}[31m"), "ab[31m");
-        assert_eq!(shorten(&"x".repeat(1000)).len(), MAX_LETTERS);
+        assert_eq!(shorten(&"x".repeat(1000)).len(), MAX_NAME_CHARS);
     }
 }

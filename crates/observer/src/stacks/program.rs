@@ -1,5 +1,5 @@
-//! The program in the kernel, `bpf/stacks.bpf.c`: loads it, attaches it and reads its stacks. Both
-//! files define the layouts of its values.
+//! Loads and attaches the eBPF program `bpf/stacks.bpf.c`, and reads the stacks that it copied.
+//! Layouts of values are defined in both files and must agree.
 
 use std::io::Read as _;
 
@@ -18,50 +18,50 @@ const RUNNING: &str = "stacks_running";
 const WAITING: &str = "stacks_waiting";
 
 const KERNEL_FRAMES: usize = 64;
-const STACK: usize = 32 * 1024;
+const STACK_BYTES: usize = 32 * 1024;
 /// `struct stack`.
-const RECORD: usize = 8 + 8 + 16 + 3 * 8 + 2 * 8 + KERNEL_FRAMES * 8 + STACK;
+const RECORD_BYTES: usize = 8 + 8 + 16 + 3 * 8 + 2 * 8 + KERNEL_FRAMES * 8 + STACK_BYTES;
 
-/// Records that `stacks` has room for.
-const ROOM: usize = 32 * 1024 * 1024 / RECORD;
+/// Most records in the ring buffer `stacks`, which has 32 MiB.
+const MAX_RECORDS: usize = 32 * 1024 * 1024 / RECORD_BYTES;
 
-/// Keys of `counts`: of running threads, and of the others.
-const LOST: [u32; 2] = [1, 3];
+/// Keys of the lost stacks in `counts`: of running threads, and of waiting ones.
+const LOST_KEYS: [u32; 2] = [1, 3];
 
 /// State of a thread when its stack was taken: `kind` of `struct stack`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum SampledState {
     Running,
-    /// Nothing, for want of a CPU.
+    /// Ready to run, but without a CPU.
     Runnable,
     Waiting,
 }
 
-/// A stack as it lay in memory.
+/// A stack as it was copied from memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Raw<'a> {
-    pub(super) doing: SampledState,
+pub(super) struct RawStack<'a> {
+    pub(super) state: SampledState,
     pub(super) pid: u32,
     pub(super) tid: u32,
     /// Name of the thread, 15 bytes at most and then NUL.
     pub(super) name: &'a [u8],
-    /// Registers as the thread left user space.
+    /// Registers at the time when the thread left user space.
     pub(super) ip: u64,
     pub(super) sp: u64,
     pub(super) bp: u64,
-    /// Addresses in the kernel, the innermost first; none of a thread that ran in user space.
+    /// Addresses in the kernel, the innermost first; empty for a thread that ran in user space.
     kernel: &'a [u8],
-    /// Memory from `sp` on, upwards.
+    /// User stack memory, from `sp` upwards.
     pub(super) user: &'a [u8],
 }
 
-impl<'a> Raw<'a> {
-    /// `None`: it is no such record.
-    fn parse(record: &'a [u8]) -> Option<Raw<'a>> {
-        let record: &[u8; RECORD] = record.try_into().ok()?;
+impl<'a> RawStack<'a> {
+    /// Parses a record of the kernel. `None`: it has another size or an unknown state.
+    fn parse(record: &'a [u8]) -> Option<RawStack<'a>> {
+        let record: &[u8; RECORD_BYTES] = record.try_into().ok()?;
         let word =
             |at: usize| u64::from_ne_bytes(record[at..at + 8].try_into().expect("eight bytes"));
-        let doing = match word(0) {
+        let state = match word(0) {
             0 => SampledState::Running,
             1 => SampledState::Runnable,
             2 => SampledState::Waiting,
@@ -72,8 +72,8 @@ impl<'a> Raw<'a> {
         let (ip, sp, bp) = (word(32), word(40), word(48));
         let (frames, bytes) = (word(56) as usize, word(64) as usize);
         let (kernel, user) = record[72..].split_at(KERNEL_FRAMES * 8);
-        Some(Raw {
-            doing,
+        Some(RawStack {
+            state,
             pid: half(8),
             tid: half(12),
             name: &record[16..32],
@@ -91,16 +91,16 @@ impl<'a> Raw<'a> {
             .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
     }
 
-    /// A word of the user stack; `None`: it was not copied.
-    pub(super) fn read(&self, at: u64) -> Option<u64> {
-        let from = usize::try_from(at.checked_sub(self.sp)?).ok()?;
+    /// Reads a word of the user stack. `None`: it was not copied.
+    pub(super) fn read(&self, address: u64) -> Option<u64> {
+        let from = usize::try_from(address.checked_sub(self.sp)?).ok()?;
         let word = self.user.get(from..from.checked_add(8)?)?;
         Some(u64::from_ne_bytes(word.try_into().expect("eight bytes")))
     }
 }
 
-/// The loaded program. Whatever it attached is detached when this is dropped, or when this process
-/// ends, however it ends.
+/// The loaded program. It is detached when this is dropped, or when this process ends for any
+/// reason.
 #[allow(missing_debug_implementations)] // Its maps have none.
 pub(super) struct StackProgram {
     ebpf: Ebpf,
@@ -111,8 +111,10 @@ pub(super) struct StackProgram {
 }
 
 impl StackProgram {
+    /// Loads the program without attaching it.
+    ///
     /// # Errors
-    /// The kernel has no types (BTF) to show, does not let us, or lacks something; as it says.
+    /// The kernel has no type information (BTF), refuses the program, or lacks a feature.
     pub(super) fn load() -> Result<StackProgram, ProgramError> {
         let btf = Btf::from_sys_fs().map_err(ProgramError::new)?;
         let mut ebpf = EbpfLoader::new().btf(Some(&btf)).load(OBJECT).map_err(ProgramError::new)?;
@@ -127,14 +129,17 @@ impl StackProgram {
         })
     }
 
-    /// Has stacks of this process taken, and of no thread that it starts as a process of its own.
+    /// Adds a process to those that are sampled. Its child processes are not added.
     pub(super) fn watch(&mut self, pid: u32) -> Result<(), ProgramError> {
         self.watched.insert(pid, 0, 0).map_err(ProgramError::new)
     }
 
-    /// Takes the stack of whatever runs on these CPUs each time that so much of their time has
-    /// passed.
-    pub(super) fn tick(&mut self, cpus: &[u32], period_ns: u64) -> Result<(), ProgramError> {
+    /// Begins to sample the running threads of these CPUs, once per period of CPU time.
+    pub(super) fn start_clocks(
+        &mut self,
+        cpus: &[u32],
+        period_ns: u64,
+    ) -> Result<(), ProgramError> {
         let program = running(&mut self.ebpf)?;
         for cpu in cpus {
             let clock = PerfEventConfig::Software(SoftwareEvent::CpuClock);
@@ -145,47 +150,46 @@ impl StackProgram {
         Ok(())
     }
 
-    /// Takes no more stacks.
+    /// Stops sampling running threads.
     pub(super) fn stop(&mut self) -> Result<(), ProgramError> {
         let program = running(&mut self.ebpf)?;
         self.clocks.drain(..).try_for_each(|clock| program.detach(clock)).map_err(ProgramError::new)
     }
 
-    /// Takes the stacks of all threads that do not run just now, and hands over what was taken
-    /// whenever there are many.
-    pub(super) fn take_waiting(
+    /// Samples all threads that are not running now. Passes stacks to `consume` meanwhile, before
+    /// the ring buffer is full.
+    pub(super) fn sample_waiting(
         &mut self,
-        take: &mut dyn FnMut(&Raw<'_>),
+        consume: &mut dyn FnMut(&RawStack<'_>),
     ) -> Result<(), ProgramError> {
         let program = waiting(&mut self.ebpf)?;
         let link = program.attach().map_err(ProgramError::new)?;
         let link = program.take_link(link).map_err(ProgramError::new)?;
         let mut threads = link.into_file().map_err(ProgramError::new)?;
-        // Reading makes the kernel go through them. There is a byte for each, and room for some 900
-        // in between.
+        // Reading makes the kernel iterate over the threads and write a byte per stack. The ring
+        // buffer has room for about 900 stacks, so it is emptied after each 256.
         let mut marks = [0; 256];
         while threads.read(&mut marks).map_err(ProgramError::new)? > 0 {
-            self.each(take);
+            self.drain(consume);
         }
-        self.each(take);
+        self.drain(consume);
         Ok(())
     }
 
-    /// Hands over the stacks that were taken.
-    pub(super) fn each(&mut self, take: &mut dyn FnMut(&Raw<'_>)) {
-        // No more than there is room for: where they come faster than they are taken, this ends all
-        // the same.
-        for _ in 0..ROOM {
+    /// Passes the copied stacks to `consume`.
+    pub(super) fn drain(&mut self, consume: &mut dyn FnMut(&RawStack<'_>)) {
+        // Bounded, so that it ends even if stacks arrive faster than they are consumed.
+        for _ in 0..MAX_RECORDS {
             let Some(record) = self.stacks.next() else { return };
-            if let Some(raw) = Raw::parse(&record) {
-                take(&raw);
+            if let Some(raw) = RawStack::parse(&record) {
+                consume(&raw);
             }
         }
     }
 
-    /// Stacks for which there was no room: of running threads, and of others.
+    /// Number of stacks for which there was no room: of running threads, and of waiting ones.
     pub(super) fn lost_stacks(&self) -> [u64; 2] {
-        LOST.map(|key| self.counts.get(&key, 0).unwrap_or(0))
+        LOST_KEYS.map(|key| self.counts.get(&key, 0).unwrap_or(0))
     }
 }
 
@@ -218,8 +222,8 @@ mod tests {
     }
 
     #[test]
-    fn record_is_read_as_the_kernel_lays_it_out() {
-        let mut record = vec![0u8; RECORD];
+    fn record_is_parsed_by_the_kernels_layout() {
+        let mut record = vec![0u8; RECORD_BYTES];
         let mut put =
             |at: usize, word: u64| record[at..at + 8].copy_from_slice(&word.to_ne_bytes());
         put(0, 2);
@@ -234,15 +238,15 @@ mod tests {
         put(80, 0xffff_0002);
         put(72 + KERNEL_FRAMES * 8, 41);
         put(80 + KERNEL_FRAMES * 8, 42);
-        let raw = Raw::parse(&record).unwrap();
-        assert_eq!((raw.doing, raw.pid, raw.tid), (SampledState::Waiting, 7, 9));
+        let raw = RawStack::parse(&record).unwrap();
+        assert_eq!((raw.state, raw.pid, raw.tid), (SampledState::Waiting, 7, 9));
         assert!(raw.name.starts_with(b"worker\0"));
         assert_eq!((raw.ip, raw.sp, raw.bp), (0x1111, 0x7000, 0x7100));
         assert_eq!(raw.kernel().collect::<Vec<_>>(), [0xffff_0001, 0xffff_0002]);
         let words = [0x6ff8, 0x7000, 0x7008, 0x7009, 0x7010].map(|at| raw.read(at));
         assert_eq!(words, [None, Some(41), Some(42), None, None]);
-        assert!(Raw::parse(&record[1..]).is_none(), "a record of another size");
+        assert!(RawStack::parse(&record[1..]).is_none(), "a record of another size");
         record[0] = 9;
-        assert!(Raw::parse(&record).is_none(), "nothing that a thread does");
+        assert!(RawStack::parse(&record).is_none(), "an unknown state");
     }
 }

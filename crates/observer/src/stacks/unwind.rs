@@ -1,8 +1,8 @@
-//! From a stack as it lay in memory to the addresses that its functions return to.
+//! Unwinds a copied stack to the addresses of its calls.
 //!
-//! Servers are built without frame pointers, so the unwinding tables of the files that they were
-//! loaded from are followed (framehop); code that lies in no file, as compiled just in time, is
-//! followed by frame pointers, if it keeps them.
+//! Servers are usually built without frame pointers. Unwinding therefore uses the tables of the
+//! mapped files (framehop). Code outside of files, such as JIT-compiled code, is unwound by frame
+//! pointers if it keeps them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,25 +15,25 @@ use framehop::{CacheNative, ExplicitModuleSectionInfo, Module, Unwinder as _, Un
 use gimli::UnwindSection as _;
 use object::{Object as _, ObjectSection as _, ObjectSegment as _};
 
-use super::program::Raw;
+use super::program::RawStack;
 use crate::read;
 
-/// Frames that are followed at most: as many as perf does by default.
+/// Most frames of a stack, the default of perf.
 const MAX_FRAMES: usize = 127;
 
-/// The largest file whose tables are read.
+/// Largest file whose tables are read.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// The user part of a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct UserStack {
-    /// The innermost first. Each lies in the call, and not behind it.
+    /// The innermost first. Each address lies in the call instruction, not behind it.
     pub(super) addresses: Vec<u64>,
-    /// It was followed to where the thread began.
-    pub(super) whole: bool,
+    /// Whether unwinding reached the start of the thread.
+    pub(super) is_complete: bool,
 }
 
-/// A section of a file, held as long as somebody follows stacks by it.
+/// A section of a file. The file stays in memory while an unwinder uses the section.
 #[derive(Clone, Default)]
 struct Section {
     file: Arc<Vec<u8>>,
@@ -48,12 +48,12 @@ impl Deref for Section {
     }
 }
 
-/// Follows the stacks of processes.
+/// Unwinder for the stacks of any number of processes.
 #[derive(Default)]
 pub(super) struct Unwinder {
     processes: HashMap<u32, ProcessUnwinder>,
-    /// Files, for processes that share them, by device, inode and path; `None`: it cannot be read,
-    /// or is not there any more.
+    /// Files by device, inode and path, shared by processes. `None`: the file is unreadable or no
+    /// longer exists.
     files: HashMap<String, Option<Arc<Vec<u8>>>>,
     cache: CacheNative<framehop::MayAllocateDuringUnwind>,
 }
@@ -62,92 +62,93 @@ pub(super) struct Unwinder {
 #[derive(Default)]
 struct ProcessUnwinder {
     unwinder: UnwinderNative<Section, framehop::MayAllocateDuringUnwind>,
-    loaded: Vec<Loaded>,
+    files: Vec<MappedFile>,
 }
 
 /// A file that is mapped as code.
-struct Loaded {
+struct MappedFile {
     addresses: Range<u64>,
-    /// Offset of its addresses from those in the file.
+    /// Offset of the mapped addresses from those in the file.
     base: u64,
     name: String,
-    /// Where it can be read.
-    place: String,
-    file: Arc<Vec<u8>>,
+    /// Path through which dyno can read the file.
+    path: String,
+    contents: Arc<Vec<u8>>,
 }
 
-/// An address as a file has it.
+/// An address in a file.
 #[derive(Clone, Copy)]
-pub(super) struct InFile<'a> {
-    loaded: &'a Loaded,
+pub(super) struct FileAddress<'a> {
+    file: &'a MappedFile,
     pub(super) address: u64,
 }
 
-impl<'a> InFile<'a> {
-    /// Where the file can be read.
-    pub(super) fn place(self) -> &'a str {
-        &self.loaded.place
+impl<'a> FileAddress<'a> {
+    /// Path through which dyno can read the file.
+    pub(super) fn path(self) -> &'a str {
+        &self.file.path
     }
 
     pub(super) fn name(self) -> &'a str {
-        &self.loaded.name
+        &self.file.name
     }
 
-    /// Where its function begins, as the file's table of functions has it; `None`: it is in none.
-    pub(super) fn begins(self) -> Option<u64> {
-        begins(&self.loaded.file, self.address)
+    /// Start of the function that contains the address. `None`: the file's table has none.
+    pub(super) fn function_start(self) -> Option<u64> {
+        function_start(&self.file.contents, self.address)
     }
 }
 
 impl Unwinder {
-    /// Reads what a process consists of, if that is not known yet.
-    pub(super) fn know(&mut self, pid: u32) {
+    /// Reads the mappings and files of a process, unless that was done before.
+    pub(super) fn load_process(&mut self, pid: u32) {
         if self.processes.contains_key(&pid) {
             return;
         }
-        let mut known = ProcessUnwinder::default();
+        let mut process = ProcessUnwinder::default();
         for mapping in mappings(&read(format!("/proc/{pid}/maps")).unwrap_or_default()) {
-            let place = mapping.place(pid);
-            let file =
+            let path = mapping.readable_path(pid);
+            let contents =
                 self.files.entry(format!("{} {}", mapping.id, mapping.path)).or_insert_with(|| {
-                    let is = fs::metadata(&place).ok()?;
-                    // Another file of the same name is not what runs.
+                    let found = fs::metadata(&path).ok()?;
+                    // The path may by now lead to another file than the mapped one.
                     let is_same =
-                        is.is_file() && is.ino() == mapping.inode && is.len() <= MAX_BYTES;
-                    is_same.then(|| fs::read(&place).ok()).flatten().map(Arc::new)
+                        found.is_file() && found.ino() == mapping.inode && found.len() <= MAX_BYTES;
+                    is_same.then(|| fs::read(&path).ok()).flatten().map(Arc::new)
                 });
-            if let Some((loaded, module)) =
-                file.as_ref().and_then(|file| load(&mapping, place, file))
+            if let Some((file, module)) =
+                contents.as_ref().and_then(|contents| load(&mapping, path, contents))
             {
-                known.loaded.push(loaded);
-                known.unwinder.add_module(module);
+                process.files.push(file);
+                process.unwinder.add_module(module);
             }
         }
-        self.processes.insert(pid, known);
+        self.processes.insert(pid, process);
     }
 
-    /// The file that an address of a process is of.
-    pub(super) fn file(&self, pid: u32, address: u64) -> Option<InFile<'_>> {
-        let loaded =
-            self.processes.get(&pid)?.loaded.iter().find(|l| l.addresses.contains(&address))?;
-        Some(InFile { loaded, address: address - loaded.base })
+    /// File that contains an address of a process. `None`: the address is in no mapped file.
+    pub(super) fn file(&self, pid: u32, address: u64) -> Option<FileAddress<'_>> {
+        let file =
+            self.processes.get(&pid)?.files.iter().find(|f| f.addresses.contains(&address))?;
+        Some(FileAddress { file, address: address - file.base })
     }
 
-    pub(super) fn walk(&mut self, raw: &Raw<'_>) -> UserStack {
-        self.know(raw.pid);
+    /// Unwinds the user part of a copied stack.
+    pub(super) fn unwind(&mut self, raw: &RawStack<'_>) -> UserStack {
+        self.load_process(raw.pid);
         if raw.ip == 0 {
-            // A thread that was never in user space, as one of io_uring's own.
-            return UserStack { addresses: Vec::new(), whole: true };
+            // A kernel thread of the process that was never in user space, such as io_uring's.
+            return UserStack { addresses: Vec::new(), is_complete: true };
         }
         let unwinder = &self.processes[&raw.pid].unwinder;
-        let mut read = |at: u64| raw.read(at).ok_or(());
+        let mut read = |address: u64| raw.read(address).ok_or(());
         let regs = framehop::UnwindRegsNative::new(raw.ip, raw.sp, raw.bp);
         let mut frames = unwinder.iter_frames(raw.ip, regs, &mut self.cache, &mut read);
-        let mut walked = UserStack::default();
+        let mut stack = UserStack::default();
         let mut is_at_end = false;
-        while walked.addresses.len() < MAX_FRAMES {
+        while stack.addresses.len() < MAX_FRAMES {
             match frames.next() {
-                Ok(Some(frame)) => walked.addresses.push(frame.address_for_lookup()),
+                Ok(Some(frame)) => stack.addresses.push(frame.address_for_lookup()),
                 Ok(None) => {
                     is_at_end = true;
                     break;
@@ -155,32 +156,32 @@ impl Unwinder {
                 Err(_) => break,
             }
         }
-        // Frame pointers also end where code put something else into their register: threads begin
-        // in a file.
-        let outermost = walked.addresses.last().copied();
-        walked.whole =
+        // A chain of frame pointers also ends if code uses their register for something else.
+        // Threads begin in a file, so the outermost address of a complete stack is in one.
+        let outermost = stack.addresses.last().copied();
+        stack.is_complete =
             is_at_end && outermost.is_some_and(|address| self.file(raw.pid, address).is_some());
-        walked
+        stack
     }
 }
 
-/// A file of which a part is mapped as code.
+/// A mapping of a file's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mapping<'a> {
     from: u64,
     to: u64,
     offset: u64,
-    /// Device and inode, as one text.
+    /// Device and inode, as one string.
     id: &'a str,
     inode: u64,
-    /// With ` (deleted)` behind it if it is.
+    /// Path of the file, followed by ` (deleted)` if it was deleted.
     path: &'a str,
 }
 
 impl Mapping<'_> {
-    /// Where the file can be read: as the process sees it, which may have another root, or through
-    /// the mapping itself if the file has no name any more.
-    fn place(&self, pid: u32) -> String {
+    /// Path through which dyno can read the file. It leads through the root of the process, or
+    /// through the mapping itself if the file was deleted.
+    fn readable_path(&self, pid: u32) -> String {
         match self.path.ends_with(" (deleted)") {
             true => format!("/proc/{pid}/map_files/{:x}-{:x}", self.from, self.to),
             false => format!("/proc/{pid}/root{}", self.path),
@@ -188,7 +189,7 @@ impl Mapping<'_> {
     }
 }
 
-/// Mappings of code from files, as listed in `/proc/PID/maps` (proc_pid_maps(5)).
+/// Parses the mappings of files' code in `/proc/PID/maps` (proc_pid_maps(5)).
 fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
     maps.lines().filter_map(|line| {
         let path = line.get(line.find('/')?..)?;
@@ -213,10 +214,10 @@ fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
 
 fn load(
     mapping: &Mapping<'_>,
-    place: String,
-    file: &Arc<Vec<u8>>,
-) -> Option<(Loaded, Module<Section>)> {
-    let elf = object::File::parse(file.as_slice()).ok()?;
+    path: String,
+    contents: &Arc<Vec<u8>>,
+) -> Option<(MappedFile, Module<Section>)> {
+    let elf = object::File::parse(contents.as_slice()).ok()?;
     let base = base(mapping, &elf)?;
     let range = |name: &str| {
         let section = elf.section_by_name(name)?;
@@ -224,11 +225,11 @@ fn load(
     };
     let data = |name: &str| {
         let section = elf.section_by_name(name)?;
-        let place = section.compressed_file_range().ok()?;
-        let is_plain = place.format == object::CompressionFormat::None;
-        let (from, bytes) = section.file_range().filter(|_| is_plain)?;
+        let compression = section.compressed_file_range().ok()?.format;
+        let is_uncompressed = compression == object::CompressionFormat::None;
+        let (from, bytes) = section.file_range().filter(|_| is_uncompressed)?;
         let range = usize::try_from(from).ok()?..usize::try_from(from.checked_add(bytes)?).ok()?;
-        file.get(range.clone()).map(|_| Section { file: Arc::clone(file), range })
+        contents.get(range.clone()).map(|_| Section { file: Arc::clone(contents), range })
     };
     let sections = ExplicitModuleSectionInfo {
         text_svma: range(".text"),
@@ -242,14 +243,14 @@ fn load(
         ..ExplicitModuleSectionInfo::default()
     };
     let addresses = mapping.from..mapping.to;
-    let loaded = Loaded {
+    let file = MappedFile {
         addresses: addresses.clone(),
         base,
         name: file_name(mapping.path.trim_end_matches(" (deleted)")),
-        place,
-        file: Arc::clone(file),
+        path,
+        contents: Arc::clone(contents),
     };
-    Some((loaded, Module::new(mapping.path.into(), addresses, base, sections)))
+    Some((file, Module::new(mapping.path.into(), addresses, base, sections)))
 }
 
 /// Offset of a mapping's addresses from those in its file, computed from the segment that it maps.
@@ -259,19 +260,20 @@ fn base(mapping: &Mapping<'_>, elf: &object::File<'_>) -> Option<u64> {
         object::SegmentFlags::Elf { p_flags, .. } => p_flags & object::elf::PF_X != 0,
         _ => false,
     };
-    // Mappings begin with pages, segments anywhere in them.
+    // A mapping begins at a page boundary, a segment anywhere in a page.
     let holds = |s: &object::Segment<'_, '_>| {
         let (from, bytes) = s.file_range();
         (from & !(PAGE - 1)..from + bytes).contains(&mapping.offset)
     };
     let segment = elf.segments().find(|s| is_code(s) && holds(s))?;
-    let of_segment = mapping.from.wrapping_sub(mapping.offset).wrapping_add(segment.file_range().0);
-    of_segment.checked_sub(segment.address())
+    let segment_start =
+        mapping.from.wrapping_sub(mapping.offset).wrapping_add(segment.file_range().0);
+    segment_start.checked_sub(segment.address())
 }
 
-/// Where the function begins that this address of a file is in, as its `.eh_frame_hdr` has it
-/// (Linux Standard Base Core 5.0, 10.6.2). `None`: it is in none, or there is no such table.
-fn begins(file: &[u8], address: u64) -> Option<u64> {
+/// Start of the function that contains an address of a file, by the file's `.eh_frame_hdr` (Linux
+/// Standard Base Core 5.0, 10.6.2). `None`: no function contains it, or there is no such table.
+fn function_start(file: &[u8], address: u64) -> Option<u64> {
     let elf = object::File::parse(file).ok()?;
     let (index, table) = (elf.section_by_name(".eh_frame_hdr")?, elf.section_by_name(".eh_frame")?);
     let bases = gimli::BaseAddresses::default()
@@ -288,7 +290,7 @@ fn begins(file: &[u8], address: u64) -> Option<u64> {
     function.contains(address).then(|| function.initial_address())
 }
 
-/// The name of a file, for people.
+/// Name of a file without its folder, for display.
 fn file_name(path: &str) -> String {
     Path::new(path)
         .file_name()
@@ -300,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mappings_of_code_are_those_of_files() {
+    fn only_code_mappings_of_files_are_parsed() {
         let maps = "\
 55d0c0000000-55d0c0001000 r--p 00000000 08:01 12 /usr/bin/a server
 55d0c0001000-55d0c0005000 r-xp 00001000 08:01 12 /usr/bin/a server
@@ -324,9 +326,9 @@ mod tests {
                 ),
             ]
         );
-        let places: Vec<String> = mappings(maps).map(|m| m.place(7)).collect();
+        let paths: Vec<String> = mappings(maps).map(|m| m.readable_path(7)).collect();
         assert_eq!(
-            places,
+            paths,
             ["/proc/7/root/usr/bin/a server", "/proc/7/map_files/7f0000020000-7f0000021000"]
         );
     }

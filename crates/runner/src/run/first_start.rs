@@ -41,7 +41,7 @@ impl Runner<'_> {
             cpu_ns: since(cpu_before, cpu_after),
             wakeups: since(woken(&before), woken(&after)),
         });
-        record.binary = after.party_use(Party::SUBJECT).and_then(busiest).and_then(binary::look);
+        record.binary = after.party_use(Party::SUBJECT).and_then(busiest).and_then(binary::inspect);
     }
 }
 

@@ -224,7 +224,7 @@ impl Runner<'_> {
             });
             // Without a back end to delay it, the response has arrived before the signal is sent.
             let answer = if is_under_way { Err(answer) } else { Ok(answer.join()) };
-            let stopped = process.stop_and_see(signal, life.within.as_nanos() as u64, patience);
+            let stopped = process.stop_with_status(signal, life.within.as_nanos() as u64, patience);
             let _ = release.join();
             (is_under_way, answer.unwrap_or_else(thread::ScopedJoinHandle::join), stopped)
         });

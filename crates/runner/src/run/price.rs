@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dyno_archive::probe::{PriceSlice, Probe, ProbePrice};
 use dyno_archive::start::PartStart;
-use dyno_observer::kernel_probes::Watching;
+use dyno_observer::kernel_probes::PartyMonitor;
 use dyno_observer::probes::Probes;
 
 use super::Runner;
@@ -61,7 +61,7 @@ impl Runner<'_> {
         &self,
         trial: usize,
         launched: &Launched<'_>,
-        watched: &Arc<Watching>,
+        watched: &Arc<PartyMonitor>,
     ) -> Result<Vec<PriceSlice>, String> {
         let asked = &self.plan.workloads[self.plan.trials[trial].workload];
         let at = listener(&launched.subject.listeners, asked)?;

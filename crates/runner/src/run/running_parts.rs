@@ -20,8 +20,8 @@ use dyno_contract::exchange::ServerLoad;
 use dyno_contract::listener::Listener;
 use dyno_launch::process::Process;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::OwnCommand;
-use dyno_observer::kernel_probes::Watching;
+use dyno_launch::tool::ServerCommand;
+use dyno_observer::kernel_probes::PartyMonitor;
 use dyno_observer::{Files, Reads, Scope, sockets};
 use dyno_subject::definition::Definition;
 
@@ -153,16 +153,16 @@ pub(super) struct RunningPart {
     pub(super) name: String,
     pub(super) process: Process,
     /// Probes inside its processes; `None`: not requested, or not available.
-    pub(super) inside: Option<Arc<Watching>>,
+    pub(super) inside: Option<Arc<PartyMonitor>>,
     /// One per protocol that it speaks.
     pub(super) listeners: Vec<Arc<CheckedListener>>,
     pub(super) alive: AliveCheck,
     /// Runtime statistics; `None`: not available, or not requested.
     pub(super) runtime: Option<SampledRuntime>,
     /// Command that resets its data; `None`: it has none.
-    pub(super) reset: Option<OwnCommand>,
+    pub(super) reset: Option<ServerCommand>,
     /// Command by which it writes its list of compiled code, for profiles; `None`: none is needed.
-    pub(super) list_compiled: Option<OwnCommand>,
+    pub(super) list_compiled: Option<ServerCommand>,
 }
 
 /// Listeners of a part that have to respond.
@@ -198,7 +198,7 @@ pub(super) enum AliveCheck {
     Listens(Vec<u16>),
     /// This command succeeds. It is run only after a failure, because it takes CPU time from all
     /// parts.
-    Says(OwnCommand),
+    Says(ServerCommand),
 }
 
 /// Returns the listener for a workload's protocol. `Err`: there is none, in words.
@@ -347,7 +347,7 @@ fn first_success(mut attempts: impl Iterator<Item = io::Result<()>>) -> io::Resu
 pub(super) struct MonitoredProcesses<'a> {
     pub(super) subject: &'a mut Process,
     /// Probes inside the subject.
-    pub(super) inside: Option<&'a Watching>,
+    pub(super) inside: Option<&'a PartyMonitor>,
     pub(super) backends: &'a mut [RunningPart],
     /// Files that stay open from one sample to the next.
     pub(super) files: Files,
@@ -361,17 +361,17 @@ impl MonitoredProcesses<'_> {
 
     /// Reads the counters of all parts without those of probes.
     pub(super) fn sample_outside(&self) -> Sample {
-        let outside = self.scopes().map(|scope| Scope { inside: None, ..scope });
+        let outside = self.scopes().map(|scope| Scope { monitor: None, ..scope });
         dyno_observer::sample(&outside.collect::<Vec<_>>(), Reads::All, &self.files)
     }
 
     fn scopes(&self) -> impl Iterator<Item = Scope<'_>> {
         let subject =
-            Scope { party: Party::SUBJECT, sampler: &self.subject.sampler, inside: self.inside };
+            Scope { party: Party::SUBJECT, sampler: &self.subject.sampler, monitor: self.inside };
         let backends = self.backends.iter().map(|part| Scope {
             party: part.party,
             sampler: &part.process.sampler,
-            inside: part.inside.as_deref(),
+            monitor: part.inside.as_deref(),
         });
         [subject].into_iter().chain(backends)
     }
@@ -379,7 +379,7 @@ impl MonitoredProcesses<'_> {
     /// Adds the socket options of each part, and the queue lengths of their listeners.
     pub(super) fn look_at_sockets(&self, sample: &mut Sample) {
         for scope in self.scopes() {
-            sample.party_use_mut(scope.party).sockets = sockets::look(&scope.sampler.pids());
+            sample.party_use_mut(scope.party).sockets = sockets::read(&scope.sampler.pids());
         }
     }
 

@@ -23,13 +23,13 @@ use dyno_contract::{ports, ready};
 use dyno_engine::rng::Rng;
 use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::group::{self, Groups};
-use dyno_launch::log::Follower;
+use dyno_launch::log::LogFollower;
 use dyno_launch::network::Network;
 use dyno_launch::process::{self, Process, Workspace};
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::OwnCommand;
-use dyno_launch::{folder, open_files_hard};
-use dyno_observer::kernel_probes::Watching;
+use dyno_launch::tool::ServerCommand;
+use dyno_launch::{folder, open_files_hard_limit};
+use dyno_observer::kernel_probes::PartyMonitor;
 use dyno_observer::probes::Probes;
 use dyno_observer::proc;
 use dyno_subject::build;
@@ -128,7 +128,7 @@ pub(super) struct Recipe<'a> {
 pub(super) struct Spawned {
     pub(super) process: Process,
     pub(super) ports: Ports,
-    inside: Option<Arc<Watching>>,
+    inside: Option<Arc<PartyMonitor>>,
     listeners: Vec<Arc<CheckedListener>>,
     settings: Settings,
 }
@@ -310,8 +310,12 @@ impl Runner<'_> {
         let listeners = checked_listeners(definition, ports, certs).map_err(harness)?;
         let workspace = Workspace::make(number, &setup.groups, self.guard)
             .map_err(|e| harness(e.to_string()))?;
-        record.limits =
-            group::limit(&workspace.group, recipe.limits, recipe.cpus, setup.groups.unusable());
+        record.limits = group::limit(
+            &workspace.group,
+            recipe.limits,
+            recipe.cpus,
+            setup.groups.unavailable_reason(),
+        );
         let is_profiled =
             setup.probes.probes_use(recipe.observe).attached.contains(&Probe::Profile);
         let settings = Settings::from_recipe(
@@ -363,14 +367,15 @@ impl Runner<'_> {
         let interrupts = self.interrupts;
         let supervision = Supervision { guard: self.guard, interrupts };
         let log = process.log();
-        let output = RefCell::new((Follower::new(&log), Instant::now(), &mut *self.on));
+        let output = RefCell::new((LogFollower::new(&log), Instant::now(), &mut *self.on));
         let is_asked_to_end = || {
             let (follower, seen, on) = &mut *output.borrow_mut();
             // This clock is no measurement: it only limits the rate of reads of the output, which
             // take CPU time from the part.
             if seen.elapsed() > OUTPUT_GLANCE {
                 *seen = Instant::now();
-                follower.lines(&mut |line| on(RunEvent::Printed { name: &definition.name, line }));
+                follower
+                    .read_lines(&mut |line| on(RunEvent::Printed { name: &definition.name, line }));
             }
             interrupts.count() > 0
         };
@@ -396,7 +401,7 @@ impl Runner<'_> {
         };
         let ready = ready::wait(process, sign, &ports_used, patience);
         let (follower, _, on) = output.into_inner();
-        follower.rest(&mut |line| on(RunEvent::Printed { name: &definition.name, line }));
+        follower.finish(&mut |line| on(RunEvent::Printed { name: &definition.name, line }));
         ready
     }
 }
@@ -407,7 +412,11 @@ fn last_part(start: &mut StartRecord) -> &mut PartStart {
 }
 
 /// Returns a readiness command. One run may take no longer than the whole start.
-fn ready_command(text: &str, deadline_ns: u64, settings: &Settings) -> Result<OwnCommand, String> {
+fn ready_command(
+    text: &str,
+    deadline_ns: u64,
+    settings: &Settings,
+) -> Result<ServerCommand, String> {
     let deadline = Nanoseconds(deadline_ns.min(READY_COMMAND.as_nanos() as u64));
     settings.command(&CommandSpec { command: text.into(), deadline })
 }
@@ -498,7 +507,7 @@ impl Settings {
         &self,
         definition: &Definition,
         pid: u32,
-    ) -> Option<Result<OwnCommand, String>> {
+    ) -> Option<Result<ServerCommand, String>> {
         let spec = definition.profile.command.as_ref()?;
         let mut settings = self.clone();
         settings.places.0.push((PROFILE_NAMES[0].into(), pid.to_string()));
@@ -506,8 +515,8 @@ impl Settings {
     }
 
     /// Returns a command of the part, run in its environment.
-    fn command(&self, spec: &CommandSpec) -> Result<OwnCommand, String> {
-        Ok(OwnCommand {
+    fn command(&self, spec: &CommandSpec) -> Result<ServerCommand, String> {
+        Ok(ServerCommand {
             command: self.places.fill_command(&spec.command)?,
             folder: self.work.clone(),
             environment: self.environment.clone(),
@@ -559,12 +568,12 @@ fn read_back(recipe: &Recipe<'_>, process: &Process) -> Vec<LimitReadBack> {
 /// Returns the limit of open files of each subject: the suite's, or the highest that this machine
 /// allows.
 fn open_files(limits: &Limits) -> u64 {
-    let most = open_files_hard();
+    let most = open_files_hard_limit();
     limits.open_files.map_or(most, |n| n.min(most))
 }
 
 fn open_files_read_back(limits: &Limits, process: &Process) -> LimitReadBack {
-    let most = open_files_hard();
+    let most = open_files_hard_limit();
     let asked = limits.open_files;
     let short = asked.is_some_and(|n| n > most);
     LimitReadBack {

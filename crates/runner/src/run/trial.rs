@@ -13,7 +13,7 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample, TrialRecord};
 use dyno_contract::exchange::ServerLoad;
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::kernel_probes::{CallCounter, Watching};
+use dyno_observer::kernel_probes::{CallCounter, PartyMonitor};
 use dyno_observer::probes::Probes;
 use dyno_observer::{Files, Reads};
 
@@ -134,7 +134,7 @@ fn count_all<'scope, 'a>(
     starts: impl Iterator<Item = &'a Launched<'a>>,
     answers: &[Arc<AnswerCounts>],
 ) -> Option<Asking<'scope, Result<(), String>>> {
-    let inside = |launched: &Launched<'_>| -> Vec<Arc<Watching>> {
+    let inside = |launched: &Launched<'_>| -> Vec<Arc<PartyMonitor>> {
         let parts = [&*launched.subject].into_iter().chain(&*launched.backends);
         parts.filter_map(|part| part.inside.clone()).collect()
     };

@@ -564,7 +564,7 @@ impl From<ArchiveError> for StartAbort {
 /// Returns the network for a launch.
 fn start_network(plan: &Plan, launch: usize) -> io::Result<Network> {
     let is_apart = plan.arms_of(launch).any(|arm| arm.conditions.isolation == Isolation::Netns);
-    if is_apart { Network::pair().map_err(io::Error::other) } else { Ok(Network::OfMachine) }
+    if is_apart { Network::pair().map_err(io::Error::other) } else { Ok(Network::Machine) }
 }
 
 /// Returns the record of a part that is up.

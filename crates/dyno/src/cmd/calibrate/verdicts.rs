@@ -167,7 +167,7 @@ impl Bench<'_> {
             ToolEnd::Ended { status, .. } if status.success() => Ok(()),
             ToolEnd::Ended { status, .. } => Err(format!("{status}: {}", log.tail(5))),
             ToolEnd::Interrupted => anyhow::bail!("--verdicts: interrupted"),
-            ToolEnd::Late | ToolEnd::Talkative => {
+            ToolEnd::TimedOut | ToolEnd::TooMuchOutput => {
                 Err(format!("did not end in time: {}", log.tail(5)))
             }
         })

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use dyno_analysis::load::LoadConfig;
 use dyno_archive::Interval;
-use dyno_launch::pipe_to_a_reader;
+use dyno_launch::open_pipe_with_reader;
 use dyno_report::{intervals, openmetrics};
 use dyno_workload::command_line;
 
@@ -116,7 +116,7 @@ fn create(path: &Path) -> std::io::Result<File> {
         return File::create(path);
     }
     // Kept until the pipe is open. Otherwise its reader would see an end of file.
-    let reader = pipe_to_a_reader(path)?;
+    let reader = open_pipe_with_reader(path)?;
     if reader.is_none() {
         terminal::say(&format!("{}: waiting for a reader of this pipe", path.display()));
     }

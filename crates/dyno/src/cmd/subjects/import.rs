@@ -26,7 +26,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
         import::techempower(&name, &|name| read(name, &folder), Some(&args.test))
             .map_err(|why| bad(format!("{}: {why}", folder.display())))?;
     let path = folder.join(Role::Subject.file());
-    write(&path, &toml, if args.force { ExistingFile::Replaced } else { ExistingFile::Kept })?;
+    write(&path, &toml, if args.force { ExistingFile::Replace } else { ExistingFile::Keep })?;
     let mistakes = Definition::read(&folder).err();
     let left = left.into_iter().chain(mistakes.map(|error| format!("Fix its mistakes: {error}")));
     let mut summary = format!("{}\nLeft to do:\n", path.display());

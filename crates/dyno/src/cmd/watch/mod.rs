@@ -10,7 +10,7 @@ use std::time::Duration;
 use dyno_analysis::server::watch::{WatchRecord, watch_record};
 use dyno_archive::Party;
 use dyno_launch::supervision::Interrupts;
-use dyno_observer::kernel_probes::{CallCounter, Watching};
+use dyno_observer::kernel_probes::{CallCounter, PartyMonitor};
 use dyno_observer::monotonic_ns;
 use dyno_report::watch as page;
 
@@ -41,7 +41,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     let interrupts = terminal::catch_interrupts("ending", ThirdInterrupt::Ends)?;
     let probes = if args.outside { None } else { server.start_probes() };
     server
-        .print_gaps(probes.as_ref().is_some_and(|watching| watching.inside().refusal().is_none()));
+        .print_gaps(probes.as_ref().is_some_and(|watching| watching.observer().refusal().is_none()));
     if args.format == PlanFormat::Text {
         terminal::say(&format!("watching {} (Ctrl-C ends it)", server.title));
     }
@@ -61,7 +61,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
 }
 
 /// Counts system calls until `stop` has a message.
-fn count(probes: Option<Arc<Watching>>, stop: &mpsc::Receiver<()>) {
+fn count(probes: Option<Arc<PartyMonitor>>, stop: &mpsc::Receiver<()>) {
     let mut wait =
         |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
     let counting = probes.and_then(|probes| CallCounter::new(vec![vec![probes]]));
@@ -104,7 +104,7 @@ fn watch(
     server: &mut WatchedServer,
     result: &mut WatchResult,
     args: &WatchArgs,
-    probes: Option<&Watching>,
+    probes: Option<&PartyMonitor>,
     served: Option<&MetricsPage>,
     interrupts: &Interrupts,
 ) -> anyhow::Result<()> {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use dyno_archive::{Party, Sample};
 use dyno_observer::cgroup::Group;
-use dyno_observer::kernel_probes::{CallCounting, ObservationChoice, ProcessObserver, Watching};
+use dyno_observer::kernel_probes::{
+    CallCounting, ObservationChoice, PartyMonitor, ProcessObserver,
+};
 use dyno_observer::{Files, Processes, Reads, Sampler, Scope, proc, sample, sockets};
 use dyno_report::terminal::line;
 
@@ -69,16 +71,16 @@ impl WatchedServer {
 
     /// Finds new processes of a server without a control group. The eBPF program knows processes
     /// whose parent ended between two samples.
-    fn find_new_processes(&mut self, inside: Option<&Watching>) {
+    fn find_new_processes(&mut self, inside: Option<&PartyMonitor>) {
         if !self.sampler.group.is_empty() {
             return;
         }
-        self.add_processes(inside.map(Watching::pids).unwrap_or_default());
+        self.add_processes(inside.map(PartyMonitor::pids).unwrap_or_default());
         self.known.retain(|pid, began| {
             proc::Stat::read(*pid).is_some_and(|now| now.began_ticks == *began)
         });
         if let Some(port) = self.port {
-            self.add_processes(proc::listening_on(port));
+            self.add_processes(proc::pids_listening_on(port));
         }
         let roots: Vec<u32> = self.known.keys().copied().collect();
         self.add_processes(proc::trees(&roots));
@@ -108,7 +110,7 @@ impl WatchedServer {
     }
 
     /// Starts the eBPF programs. `None`: they are unavailable, and the reason is printed.
-    pub(super) fn start_probes(&self) -> Option<Arc<Watching>> {
+    pub(super) fn start_probes(&self) -> Option<Arc<PartyMonitor>> {
         let choice = ObservationChoice { states: true, modes: false, calls: CallCounting::Sliced };
         let pids = self.sampler.pids();
         let watching = ProcessObserver::load(choice)
@@ -117,7 +119,7 @@ impl WatchedServer {
         match watching {
             Ok(watching) => {
                 watching.add(&pids);
-                if let Some(refusal) = watching.inside().refusal() {
+                if let Some(refusal) = watching.observer().refusal() {
                     terminal::say(&format!(
                         "waits of threads and results of system calls are unknown: {}\nhint: {}",
                         refusal.why, refusal.hint
@@ -148,11 +150,11 @@ impl WatchedServer {
         }
     }
 
-    pub(super) fn sample(&mut self, inside: Option<&Watching>) -> Sample {
+    pub(super) fn sample(&mut self, inside: Option<&PartyMonitor>) -> Sample {
         self.find_new_processes(inside);
-        let scope = Scope { party: Party::SUBJECT, sampler: &self.sampler, inside };
+        let scope = Scope { party: Party::SUBJECT, sampler: &self.sampler, monitor: inside };
         let mut sample = sample(&[scope], Reads::All, &self.files);
-        sample.party_use_mut(Party::SUBJECT).sockets = sockets::look(&self.sampler.pids());
+        sample.party_use_mut(Party::SUBJECT).sockets = sockets::read(&self.sampler.pids());
         sample
     }
 }
