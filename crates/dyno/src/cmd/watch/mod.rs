@@ -40,8 +40,9 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     let served = args.metrics.map(|addr| MetricsPage::begin(addr, "# EOF\n".into())).transpose()?;
     let interrupts = terminal::catch_interrupts("ending", ThirdInterrupt::Ends)?;
     let probes = if args.outside { None } else { server.start_probes() };
-    server
-        .print_gaps(probes.as_ref().is_some_and(|watching| watching.observer().refusal().is_none()));
+    server.print_gaps(
+        probes.as_ref().is_some_and(|watching| watching.observer().refusal().is_none()),
+    );
     if args.format == PlanFormat::Text {
         terminal::say(&format!("watching {} (Ctrl-C ends it)", server.title));
     }
