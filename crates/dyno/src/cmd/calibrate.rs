@@ -45,12 +45,13 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let ended = calibrate::run(&placement, asked, kept.as_ref(), &interrupts, &mut say);
     let is_kept = matches!(
         &ended,
-        Ok(Calibrated { unkept: None, .. }) | Err(CalibrationError::Interrupted { unkept: None })
+        Ok(Calibrated { archive_error: None, .. })
+            | Err(CalibrationError::Interrupted { archive_error: None })
     );
     if let Some(dir) = kept.as_ref().filter(|_| is_kept) {
         super::print_saved(dir, super::IS_KEPT);
     }
-    let Calibrated { measured, unkept } = ended.map_err(unsaved_error)?;
+    let Calibrated { measured, archive_error } = ended.map_err(unsaved_error)?;
     let not_measured = NOT_MEASURED.map(|(name, why)| (name.to_string(), why.to_string())).into();
     let result = Calibration::new(machine(), &placement, not_measured, &measured);
     let ceilings = keep(&result).write(&folder);
@@ -61,8 +62,8 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     };
     let shown = write_out(args.output.as_deref(), &text);
     // Reported after the result, so that the result is not lost.
-    let unkept = unkept.map_or(Ok(()), |error| Err(error.into()));
-    first_error([shown, ceilings.map(drop), unkept])?;
+    let archive_error = archive_error.map_or(Ok(()), |error| Err(error.into()));
+    first_error([shown, ceilings.map(drop), archive_error])?;
     Ok(Exit::Valid)
 }
 
@@ -101,9 +102,9 @@ fn probes(args: &CalibrateArgs) -> anyhow::Result<Exit> {
 
 /// Prints why an interrupted calibration could not be saved.
 fn unsaved_error(error: CalibrationError) -> anyhow::Error {
-    if let CalibrationError::Interrupted { unkept: Some(unkept) } = error {
-        exit::print_error(&unkept.into());
-        return CalibrationError::Interrupted { unkept: None }.into();
+    if let CalibrationError::Interrupted { archive_error: Some(archive_error) } = error {
+        exit::print_error(&archive_error.into());
+        return CalibrationError::Interrupted { archive_error: None }.into();
     }
     error.into()
 }

@@ -247,7 +247,7 @@ pub(super) fn walk(
         dir,
         guard: supervision.guard,
         interrupts: supervision.interrupts,
-        on: &mut on,
+        on_event: &mut on,
     };
     Ok(runner.walk()?)
 }

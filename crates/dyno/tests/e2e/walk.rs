@@ -102,7 +102,7 @@ pub fn run_with(place: &Path, planned: &Planned, on: &mut dyn FnMut(RunEvent<'_>
         dir: &dir,
         guard: &guard,
         interrupts: &interrupts,
-        on,
+        on_event: on,
     };
     runner.walk().unwrap();
     dir.read().unwrap()

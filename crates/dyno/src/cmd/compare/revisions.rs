@@ -10,7 +10,7 @@ use dyno_archive::plan::{Plan, Revision};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_runner::plan::Overrides;
-use dyno_runner::revisions::{NoRevision, Repository, RevisionFolders, WORK_TREE, WorkTrees};
+use dyno_runner::revisions::{Repository, RevisionError, RevisionFolders, WORK_TREE, WorkTrees};
 use dyno_runner::run::RunEnd;
 use dyno_runner::suite::{AcrossRevisions, SuiteFile, SuiteSubject};
 use dyno_subject::build;
@@ -54,7 +54,7 @@ pub(super) fn run(args: &CompareArgs, asked: &ComparisonOptions) -> anyhow::Resu
     let revised = check_out(args, &repository, &mut trees, &folders, &supervision)?;
     let mut left = LeftInCache::new(&revised, &entry, &cache, &guard);
     let names: Vec<String> = revised.iter().map(|revised| revised.revision.name.clone()).collect();
-    let across = suite.across(&AcrossRevisions { place: entry.place, revised })?;
+    let across = suite.across(&AcrossRevisions { index: entry.index, revised })?;
     let repeats = measured.choices.repeats.unwrap_or(across.repeats.max(REPEATS));
     let overrides =
         Overrides { only: Vec::new(), repeats: Some(repeats), ..measured.choices.overrides() };
@@ -237,7 +237,7 @@ fn find_entry(
     let mut asked: Vec<&SuiteSubject> = suite.subjects.iter().filter(is_asked).collect();
     // Twins and levels share one entry.
     let mut places = BTreeSet::new();
-    asked.retain(|entry| places.insert(entry.place));
+    asked.retain(|entry| places.insert(entry.index));
     if let [only] = asked[..] {
         return Ok(only.clone());
     }
@@ -292,7 +292,7 @@ fn check_out(
         revised.push(trees.add(revision, folders, supervision).map_err(revision_error)?);
     }
     if revised.len() == 1 {
-        revised.push(Repository::as_it_lies(folders));
+        revised.push(Repository::from_work_tree(folders));
     } else if repository.is_changed(supervision) {
         terminal::say("the work tree has uncommitted changes, which are not measured");
     }
@@ -300,10 +300,10 @@ fn check_out(
 }
 
 /// Converts to an error with the exit status of its kind: wrong usage, or a failure.
-fn revision_error(why: NoRevision) -> anyhow::Error {
+fn revision_error(why: RevisionError) -> anyhow::Error {
     match why {
-        NoRevision::Wrong(why) => bad(why),
-        NoRevision::Failed(why) => anyhow!(why),
+        RevisionError::Wrong(why) => bad(why),
+        RevisionError::Failed(why) => anyhow!(why),
     }
 }
 

@@ -184,7 +184,7 @@ fn walk(
         dir: &dir,
         guard: supervision.guard,
         interrupts: supervision.interrupts,
-        on: &mut on,
+        on_event: &mut on,
     }
     .walk()
     .and_then(|ended| Ok((ended, dir.read()?)));
