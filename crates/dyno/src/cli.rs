@@ -18,7 +18,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use dyno_responder::Writes;
-use dyno_runner::observe::Choice;
+use dyno_runner::observe::ProbeChoice;
 
 use crate::habits;
 pub use compare::{CompareArgs, CompareFormat, Undecided};
@@ -223,10 +223,10 @@ pub struct Choices {
     #[arg(
         long,
         value_name = "PROBES",
-        value_parser = Choice::parse,
+        value_parser = ProbeChoice::parse,
         help = dyno_runner::observe::help()
     )]
-    pub observe: Option<Choice>,
+    pub observe: Option<ProbeChoice>,
 }
 
 #[derive(Debug, Args)]

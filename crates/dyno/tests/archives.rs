@@ -1,5 +1,5 @@
-//! Archives of others: what does not hold together is refused by name, and whatever stands in one
-//! is shown, never obeyed.
+//! Archives from other people: an inconsistent archive is refused with the reason, and hostile text
+//! in an archive is escaped in all output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run")
 }
 
-/// A copy of the golden run in which files can be changed.
+/// A copy of the golden run whose files can be changed.
 struct Copy {
     folder: tempfile::TempDir,
 }
@@ -48,14 +48,14 @@ impl Copy {
     }
 }
 
-/// A file, a place in it, what is put there, and what the refusal says.
+/// A file, a JSON pointer in it, the new value there, and a part of the expected error.
 type Broken = (&'static str, &'static str, Value, &'static str);
 
 fn broken() -> Vec<Broken> {
     [broken_loads(), broken_books(), broken_starts(), broken_indices(), broken_plans()].concat()
 }
 
-/// Trials with an impossible place in the plan, window or interval.
+/// Trials with an impossible index in the plan, window or interval.
 fn broken_loads() -> Vec<Broken> {
     vec![
         ("trials/0003.json", "/trial", json!(99_999), "refers to trial 99999, and only 12 exist"),
@@ -230,7 +230,7 @@ fn broken_plans() -> Vec<Broken> {
 }
 
 #[test]
-fn archive_that_does_not_hold_together_is_refused_with_the_place() {
+fn archive_with_inconsistent_records_is_refused() {
     for (file, place, value, said) in broken() {
         let copy = Copy::new();
         copy.change(file, |whole| *whole.pointer_mut(place).expect(place) = value.clone());
@@ -251,19 +251,19 @@ fn archive_that_does_not_hold_together_is_refused_with_the_place() {
 }
 
 #[test]
-fn trial_of_another_run_is_refused() {
+fn trial_of_other_run_is_refused() {
     let copy = Copy::new();
     copy.change("trials/0004.json", |trial| trial["trial"] = json!(40));
     let error = copy.read().map(drop).unwrap_err().to_string();
     assert!(error.contains("trials/0004.json") && error.contains("refers to trial 40"), "{error}");
 }
 
-/// Hostile text in the place of a name, a message or a response.
+/// Hostile text that replaces a name, a message or a response.
 const HOSTILE: &str = "=<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script><!-- \
                        |`*_[a](javascript:b)\r\n\u{1b}]52;c;aGk=\u{7}\u{1b}[2J\u{9b}31m\u{202e}evil";
 
-/// Puts it before every text that a person may see.
-fn poison(copy: &Copy) {
+/// Inserts [`HOSTILE`] before every text that a person may see.
+fn insert_hostile_text(copy: &Copy) {
     let put = |value: &mut Value| {
         if let Value::String(text) = value {
             *text = format!("{HOSTILE}{text}");
@@ -326,9 +326,9 @@ fn poison(copy: &Copy) {
 }
 
 #[test]
-fn what_stands_in_an_archive_is_shown_and_never_obeyed() {
+fn hostile_text_in_archive_is_escaped() {
     let copy = Copy::new();
-    poison(&copy);
+    insert_hostile_text(&copy);
     let report = dyno_analysis::report::report(&copy.read().unwrap());
 
     let page = dyno_report::html::page(&report, "", "let viewer;");
@@ -378,7 +378,7 @@ fn what_stands_in_an_archive_is_shown_and_never_obeyed() {
 }
 
 #[test]
-fn report_holds_no_secret_and_says_so() {
+fn report_withholds_secrets_and_reports_it() {
     let copy = Copy::new();
     copy.change("run.json", |run| {
         run["command"] =
@@ -394,7 +394,7 @@ fn report_holds_no_secret_and_says_so() {
         run["plan"]["report"]["markers"] =
             json!([{"connections": 2, "label": "pool of db --password=tell-no-one-6"}]);
     });
-    // Servers log what they are sent.
+    // Servers may log the requests that they receive.
     copy.change("starts/000.json", |start| {
         start["failure"] = json!({"kind": "crashed", "message": "it said session=tell-no-one-2"});
         start["parts"][0]["log_tail"] =
@@ -413,14 +413,14 @@ fn report_holds_no_secret_and_says_so() {
         "{page}"
     );
     assert!(page.contains("text/html"));
-    let kept = fs::read_to_string(copy.folder.path().join("run.json")).unwrap();
-    assert!(kept.contains("tell-no-one"), "the archive can repeat the run");
+    let stored = fs::read_to_string(copy.folder.path().join("run.json")).unwrap();
+    assert!(stored.contains("tell-no-one"), "the archive can repeat the run");
 }
 
 #[test]
-fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
+fn secret_is_withheld_in_addresses_and_quotations() {
     let copy = Copy::new();
-    give_secrets(&copy);
+    insert_secrets(&copy);
     let report = dyno_analysis::report::report(&copy.read().unwrap());
     let json: Value = serde_json::from_str(&dyno_report::render(&report, Format::Json)).unwrap();
     let workload = &json["run"]["workloads"][0];
@@ -459,8 +459,8 @@ fn what_is_withheld_in_one_place_is_withheld_in_addresses_and_quotations() {
 /// A secret in a header of the requests.
 const TOKEN: &str = "abc123xyz987";
 
-/// Puts [`TOKEN`] and a cookie into the requests, and both into the texts that quote them.
-fn give_secrets(copy: &Copy) {
+/// Inserts [`TOKEN`] and a cookie into the requests, and into the texts that quote them.
+fn insert_secrets(copy: &Copy) {
     const DETAIL: &str = "got swordfish";
     copy.change("run.json", |run| {
         let requests = &mut run["plan"]["workloads"][0]["requests"];
@@ -479,7 +479,7 @@ fn give_secrets(copy: &Copy) {
             "json": [["/key", TOKEN], [format!("/{TOKEN}"), {"all": [TOKEN], TOKEN: 1}]],
         });
         let mut second = requests[0].clone();
-        // As suites name requests without a name.
+        // The default name of a request in a suite.
         (second["name"], second["path"]) =
             (format!("b-{TOKEN}").into(), format!("/b/{TOKEN}").into());
         requests.as_array_mut().unwrap().push(second);
@@ -498,7 +498,7 @@ fn give_secrets(copy: &Copy) {
 }
 
 #[test]
-fn secrets_of_checks_and_logs_are_left_out_of_every_form() {
+fn report_withholds_secrets_of_checks_and_logs() {
     let copy = Copy::new();
     copy.change("run.json", |run| {
         run["plan"]["subjects"][0]["version"] = "v1 --password=tell-no-one-1".into();
@@ -533,7 +533,7 @@ fn secrets_of_checks_and_logs_are_left_out_of_every_form() {
             .map(|at| text[..at + 20].chars().rev().take(99).collect::<String>());
         assert_eq!(at.map(|text| text.chars().rev().collect::<String>()), None, "{format:?}");
     }
-    // Standard output that is no terminal is a file or a log, which is shared as well.
+    // Standard output that is not a terminal may be a file or a log that is shared.
     let mut dyno = Command::new(env!("CARGO_BIN_EXE_dyno"));
     let output = dyno.arg("report").arg(copy.folder.path()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -541,7 +541,7 @@ fn secrets_of_checks_and_logs_are_left_out_of_every_form() {
 }
 
 #[test]
-fn comparison_of_runs_with_secrets_holds_none() {
+fn comparison_withholds_secrets() {
     let copies = ["swordfish-1", "swordfish-2"].map(|secret| {
         let copy = Copy::new();
         copy.change("run.json", |run| {
@@ -570,9 +570,9 @@ fn comparison_of_runs_with_secrets_holds_none() {
     }
 }
 
-/// A value of the same kind that is unlikely to make sense where it is put; now and then one of
-/// another kind.
-fn nasty(of: &Value, rng: &mut Rng) -> Value {
+/// Returns a value of the same kind that is unlikely to be valid, and sometimes one of another
+/// kind.
+fn unlikely_value(of: &Value, rng: &mut Rng) -> Value {
     let numbers =
         [0, 1, 2, 7, 1 << 20, u64::from(u32::MAX), 1 << 44, 1 << 61, u64::MAX].map(|n| json!(n));
     let texts = ["", "\u{0}<script>", "=1", "h2", "\u{1b}[2J"].map(|t| json!(t));
@@ -584,7 +584,7 @@ fn nasty(of: &Value, rng: &mut Rng) -> Value {
         Value::Number(_) => one(&numbers, rng),
         Value::String(_) => one(&texts, rng),
         Value::Bool(so) => json!(!so),
-        // One less of a list, or one twice.
+        // Removes an element of a list, or repeats one.
         Value::Array(all) => {
             let mut all = all.clone();
             let last = all.pop();
@@ -597,8 +597,8 @@ fn nasty(of: &Value, rng: &mut Rng) -> Value {
     }
 }
 
-/// Replaces one value, found by going down at random.
-fn spoil(value: &mut Value, rng: &mut Rng) {
+/// Replaces one value at a random position.
+fn replace_random_value(value: &mut Value, rng: &mut Rng) {
     let children: Vec<&mut Value> = match value {
         Value::Array(all) => all.iter_mut().collect(),
         Value::Object(all) => all.values_mut().collect(),
@@ -606,13 +606,13 @@ fn spoil(value: &mut Value, rng: &mut Rng) {
     };
     let n = children.len() as u64;
     match children.into_iter().nth(rng.next_below(n.max(1)) as usize) {
-        Some(child) if rng.next_below(20) > 0 => spoil(child, rng),
-        _ => *value = nasty(value, rng),
+        Some(child) if rng.next_below(20) > 0 => replace_random_value(child, rng),
+        _ => *value = unlikely_value(value, rng),
     }
 }
 
 #[test]
-fn no_change_to_an_archive_makes_dyno_panic() {
+fn changed_archive_never_panics() {
     let mut read = 0;
     for seed in 0..400 {
         let mut rng = Rng::new(seed);
@@ -620,7 +620,7 @@ fn no_change_to_an_archive_makes_dyno_panic() {
         for _ in 0..=rng.next_below(2) {
             let file =
                 ["run.json", "starts/000.json", "trials/0003.json"][rng.next_below(3) as usize];
-            copy.change(file, |whole| spoil(whole, &mut rng));
+            copy.change(file, |whole| replace_random_value(whole, &mut rng));
         }
         if let Ok(run) = copy.read() {
             read += 1;

@@ -11,7 +11,7 @@ fn repository() -> PathBuf {
         .expect("the repository is here")
 }
 
-/// A program that is built in a moment.
+/// Writes a program whose build takes little time.
 fn small_program(folder: &Path) {
     fs::create_dir_all(folder.join("src")).unwrap();
     fs::write(
@@ -27,14 +27,14 @@ fn small_program(folder: &Path) {
     fs::write(folder.join("src/main.rs"), "fn main() { print!(\"found\"); }\n").unwrap();
 }
 
-/// Builds it with `scripts/built`, and runs what that names.
+/// Builds the program with `scripts/built`. Returns the path that the script prints.
 fn built(folder: &Path, target_dir: Option<&Path>) -> PathBuf {
     let mut script = Command::new(repository().join("scripts/built"));
     script.args(["-p", "small"]).current_dir(folder);
     for (name, _) in
         std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_"))
     {
-        // Variables of the cargo that runs this test, except the place of its registry.
+        // Variables of the cargo that runs this test, except the path of its registry.
         if name != "CARGO_HOME" {
             script.env_remove(name);
         }
@@ -50,7 +50,7 @@ fn built(folder: &Path, target_dir: Option<&Path>) -> PathBuf {
 }
 
 #[test]
-fn what_was_built_is_found_wherever_cargo_put_it() {
+fn built_program_is_found_in_any_target_directory() {
     let place = tempfile::tempdir().unwrap();
     let root = place.path().canonicalize().unwrap();
     let folder = root.join("small");
@@ -65,9 +65,9 @@ fn what_was_built_is_found_wherever_cargo_put_it() {
     assert!(built(&folder, None).starts_with(root.join("configured")));
 }
 
-/// All of them ask, instead of assuming.
+/// All scripts ask cargo for the path.
 #[test]
-fn nothing_assumes_where_cargo_builds() {
+fn scripts_do_not_assume_target_directory() {
     let benches =
         fs::read_dir(repository().join("benches")).unwrap().map(|entry| entry.unwrap().path());
     for path in benches.filter(|path| path.is_file()).chain([repository().join("Makefile")]) {

@@ -1,4 +1,4 @@
-//! `dyno compare`, on archives that are kept.
+//! Tests `dyno compare` with stored archives.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,15 +13,15 @@ fn compare(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_dyno")).arg("compare").args(words).output().unwrap()
 }
 
-/// Status, standard output and standard error.
-fn compared(words: &[&str]) -> (i32, String, String) {
+/// Runs `dyno compare`. Returns its status, standard output and standard error.
+fn run_compare(words: &[&str]) -> (i32, String, String) {
     let output = compare(words);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// A copy of an archive in which some of its head is otherwise.
-fn changed(
+/// Returns a copy of an archive with a changed header.
+fn with_header(
     folder: &Path,
     name: &str,
     change: impl FnOnce(&mut dyno_archive::dir::RunHeader),
@@ -38,37 +38,37 @@ fn changed(
 }
 
 #[test]
-fn two_subjects_of_a_run_are_set_against_each_other() {
+fn compare_two_subjects_of_one_run() {
     let run = stored_folder("hello").display().to_string();
     let (a, b) = (format!("{run}:slow"), format!("{run}:fast"));
-    let (status, text, _) = compared(&[&a, &b]);
+    let (status, text, _) = run_compare(&[&a, &b]);
     assert_eq!(status, 0);
     assert!(text.contains("slow → fast"), "{text}");
     assert!(text.contains("too few repeats (3 and 3): a verdict needs 5 of each"), "{text}");
-    // An undecided gate is no success, in the exit status and in the file for CI, unless the user
-    // says so.
+    // An undecided gate is a failure in the exit status and in the file for CI, unless the user
+    // allows it.
     let gated = [&*a, &b, "--fail-on", "p99>+1%", "--format", "junit"];
     let why = "message=\"not compared: it is unknown in some valid repeats (3 of A and 0 of B)";
-    let (status, xml, error) = compared(&gated);
+    let (status, xml, error) = run_compare(&gated);
     assert_eq!(status, 3);
     assert!(xml.contains("failures=\"0\" errors=\"2\" skipped=\"0\""), "{xml}");
     assert!(xml.contains(&format!("<error {why}")), "{xml}");
     assert!(error.contains("2 of 2 gates undecided") && error.contains("hint: "), "{error}");
-    let (status, xml, error) = compared(&[&gated[..], &["--undecided", "pass"]].concat());
+    let (status, xml, error) = run_compare(&[&gated[..], &["--undecided", "pass"]].concat());
     assert_eq!((status, &*error), (0, ""));
     assert!(xml.contains("failures=\"0\" errors=\"0\" skipped=\"2\""), "{xml}");
     assert!(xml.contains(&format!("<skipped {why}")), "{xml}");
-    let (_, json, _) = compared(&[&a, &b, "--format", "json"]);
+    let (_, json, _) = run_compare(&[&a, &b, "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["schema"], &json["paired"]), (&"dyno.compare/1".into(), &true.into()));
     assert!(json["rows"][0]["ratio_of_medians"].as_f64().unwrap() > 1.0, "{json:#}");
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_with_the_way_out() {
+fn compare_invalid_selection_fails_with_hint() {
     let run = stored_folder("hello").display().to_string();
     let place = tempfile::tempdir().unwrap();
-    let other = changed(place.path(), "other", |header| {
+    let other = with_header(place.path(), "other", |header| {
         for arm in &mut header.plan.arms {
             arm.name.push_str(" of old");
         }
@@ -80,38 +80,38 @@ fn what_cannot_be_compared_is_refused_with_the_way_out() {
         (vec![&*run, &*other, "--fail-on", "p99"], "not a gate"),
         (vec![&*run, &*other, "--same-within", "2"], "write it like `2%`"),
     ] {
-        let (status, out, error) = compared(&words);
+        let (status, out, error) = run_compare(&words);
         assert_eq!((status, &*out), (2, ""), "{words:?}: {error}");
         assert!(error.contains(wanted), "{words:?}: {error}");
     }
-    let (status, _, error) = compared(&[&format!("{run}:foo"), &format!("{run}:slow")]);
+    let (status, _, error) = run_compare(&[&format!("{run}:foo"), &format!("{run}:slow")]);
     assert_eq!(status, 2);
     assert!(error.contains("has no subject \"foo\"\nhint: choose one of fast, slow"), "{error}");
 }
 
 #[test]
-fn runs_that_differ_in_more_than_their_servers_are_refused_by_name() {
+fn compare_runs_with_different_settings_fails() {
     let place = tempfile::tempdir().unwrap();
-    let before = changed(place.path(), "before", |_| {});
-    let after = changed(place.path(), "after", |header| {
+    let before = with_header(place.path(), "before", |_| {});
+    let after = with_header(place.path(), "after", |header| {
         header.facts.kernel = Some("9.9".into());
         header.plan.load.duration_ns += 1;
     });
-    let (status, out, error) = compared(&[&before, &after]);
+    let (status, out, error) = run_compare(&[&before, &after]);
     assert_eq!((status, &*out), (2, ""), "{error}");
     assert!(error.contains("machine.kernel: ") && error.contains("and 9.9"), "{error}");
     assert!(error.contains("load.duration_ns: ") && error.contains("--anyway"), "{error}");
-    let (status, text, _) = compared(&[&before, &after, "--anyway"]);
+    let (status, text, _) = run_compare(&[&before, &after, "--anyway"]);
     assert_eq!(status, 0);
     let rows: Vec<&str> = text.lines().filter(|line| line.contains("Throughput")).collect();
     assert!(!rows.is_empty());
     assert!(rows.iter().all(|row| row.contains("though they differ in machine.kernel")), "{text}");
-    // Another version of a server is what two runs are compared for.
-    let newer = changed(place.path(), "newer", |header| {
+    // Runs with different versions of a server can be compared.
+    let newer = with_header(place.path(), "newer", |header| {
         header.plan.subjects[0].version = Some("2.0".into());
         header.started = "2026-01-03T03:04:05Z".into();
     });
-    let (status, text, error) = compared(&[&before, &newer]);
+    let (status, text, error) = run_compare(&[&before, &newer]);
     assert_eq!(status, 0, "{error}");
     assert!(text.contains("were made at different times"), "{text}");
 }
@@ -120,7 +120,7 @@ fn runs_that_differ_in_more_than_their_servers_are_refused_by_name() {
 #[test]
 fn removed_trial_is_reported_in_every_format() {
     let place = tempfile::tempdir().unwrap();
-    let run = changed(place.path(), "removed", |_| {});
+    let run = with_header(place.path(), "removed", |_| {});
     let archive = RunDir::open(Path::new(&run)).unwrap().read().unwrap();
     let plan = &archive.header.plan;
     let arm = plan.arms.iter().position(|arm| arm.name == "fast").unwrap();
@@ -128,16 +128,17 @@ fn removed_trial_is_reported_in_every_format() {
         archive.trials.iter().find(|trial| plan.trials[trial.trial].arm == arm).unwrap().trial;
     std::fs::remove_file(Path::new(&run).join(format!("trials/{removed:04}.json"))).unwrap();
     let (a, b) = (format!("{run}:slow"), format!("{run}:fast"));
-    let said = "1 of 3 repeats of B do not count (no record in the archive: 1)";
+    let message = "1 of 3 repeats of B do not count (no record in the archive: 1)";
     for format in ["text", "md", "html", "junit", "json"] {
         for gates in [&[][..], &["--fail-on", "throughput<-90%"]] {
-            let (status, out, _) = compared(&[&[&*a, &b, "--format", format][..], gates].concat());
+            let (status, out, _) =
+                run_compare(&[&[&*a, &b, "--format", format][..], gates].concat());
             assert_eq!(status, if gates.is_empty() { 0 } else { 3 }, "{format}: {out}");
-            assert!(out.contains(said), "{format}: {out}");
+            assert!(out.contains(message), "{format}: {out}");
             assert!(out.contains("lacks 1 planned repeats"), "{format}: {out}");
         }
     }
-    let (_, json, _) = compared(&[&a, &b, "--format", "json"]);
+    let (_, json, _) = run_compare(&[&a, &b, "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let cells = json["repeats"].as_array().unwrap();
     let has_lost = |cell: &&serde_json::Value| cell["b"]["counted"] != cell["b"]["planned"];

@@ -1,4 +1,5 @@
-//! `dyno explain`, and the reference page of exit statuses. `UPDATE_GOLDEN=1` writes the page anew.
+//! Tests `dyno explain`, and the reference page of exit statuses. `UPDATE_GOLDEN=1` rewrites the
+//! page.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,7 +13,7 @@ fn explain(arguments: &[&str]) -> Output {
     command.arg("explain").args(arguments).output().unwrap()
 }
 
-fn printed(arguments: &[&str]) -> String {
+fn output_text(arguments: &[&str]) -> String {
     let output = explain(arguments);
     assert_eq!(output.status.code(), Some(0), "{arguments:?}");
     assert!(output.stderr.is_empty(), "{arguments:?}");
@@ -28,19 +29,19 @@ fn explanation(status: &str) -> String {
 }
 
 #[test]
-fn one_code_is_explained_without_colours() {
-    let text = printed(&["few_repeats"]);
+fn explain_code_prints_text_without_colours() {
+    let text = output_text(&["few_repeats"]);
     assert!(text.starts_with("few_repeats (caveat)\n\n"), "{text}");
     assert!(text.contains("\n\nObserved: ") && text.contains("\n\nAction: "), "{text}");
     assert!(!text.contains('\x1b') && !text.contains("**"), "{text}");
-    assert_eq!(printed(&["Few-Repeats"]), text);
-    assert_eq!(printed(&["few", "repeats"]), text);
-    assert!(printed(&["server-cpu"]).contains("\n\nRefutation: "));
+    assert_eq!(output_text(&["Few-Repeats"]), text);
+    assert_eq!(output_text(&["few", "repeats"]), text);
+    assert!(output_text(&["server-cpu"]).contains("\n\nRefutation: "));
 }
 
 #[test]
-fn without_code_all_are_listed() {
-    let text = printed(&[]);
+fn explain_without_code_lists_all() {
+    let text = output_text(&[]);
     for line in ["Caveats: The generator", "Limiters", "Exit statuses"] {
         assert!(text.lines().any(|own| own == line), "{line}: {text}");
     }
@@ -51,7 +52,7 @@ fn without_code_all_are_listed() {
 }
 
 #[test]
-fn unknown_code_is_wrong_usage() {
+fn explain_unknown_code_is_usage_error() {
     let output = explain(&["still_warm"]);
     let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{message}");
@@ -61,7 +62,7 @@ fn unknown_code_is_wrong_usage() {
 }
 
 #[test]
-fn exit_statuses_have_their_sections() {
+fn explain_exit_status_has_required_sections() {
     for status in STATUSES {
         let text = explanation(status);
         let words = text.split_whitespace().count();
@@ -73,12 +74,12 @@ fn exit_statuses_have_their_sections() {
             assert!(head.starts_with(&format!("**{label}**: ")), "{status}: {head}");
         }
         let plain = text.replace('*', "");
-        assert_eq!(printed(&[status]), format!("{status} (exit status)\n\n{plain}"));
+        assert_eq!(output_text(&[status]), format!("{status} (exit status)\n\n{plain}"));
     }
 }
 
 #[test]
-fn exit_statuses_are_documented() {
+fn exit_status_page_matches_explanations() {
     let mut page = String::from(
         "# Exit statuses\n\nScripts may rely on these statuses. `dyno explain STATUS` prints the \
          same texts. This page is\ngenerated.\n",

@@ -1,4 +1,4 @@
-//! The edges between crates that ARCHITECTURE.md allows, and no others.
+//! Tests that the dependencies between crates are those that ARCHITECTURE.md allows.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -66,7 +66,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn crates_depend_only_on_what_the_architecture_allows() {
+fn crate_dependencies_match_architecture() {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -84,7 +84,7 @@ fn crates_depend_only_on_what_the_architecture_allows() {
             .as_array()
             .unwrap()
             .iter()
-            // Tests may use what they like.
+            // Dependencies of tests are not restricted.
             .filter(|d| d["kind"].is_null())
             .filter_map(|d| d["name"].as_str())
             .filter(|n| n.starts_with("dyno"))
@@ -105,20 +105,20 @@ fn architecture_names_every_crate() {
     }
 }
 
-/// Text of computations in a program: a quotient, a product with a number, a median, a sum.
+/// Source text of computations: a quotient, a product with a number, a median, a sum.
 const COMPUTES: [&str; 7] = [" / ", " * 1e", " * 100", "median(", ".sum(", ".sum::<", ".fold(0"];
 
-/// Where numbers become text: there units are converted.
+/// Files in which numbers become text. They convert units.
 const FORMATS: [&str; 3] = [
     "format.rs",
-    // Its lines are quantiles of its own choosing, which the format prescribes.
+    // The format prescribes its quantiles.
     "hdr.rs",
     // Its summaries hold the sum of all times, in seconds.
     "openmetrics.rs",
 ];
 
 #[test]
-fn reports_pick_numbers_and_compute_none() {
+fn reports_do_not_compute_numbers() {
     let mut found = Vec::new();
     for file in sources(concat!(env!("CARGO_MANIFEST_DIR"), "/../report/src")) {
         if FORMATS.iter().any(|name| file.ends_with(name)) {
@@ -154,8 +154,8 @@ fn sources(folder: &str) -> Vec<std::path::PathBuf> {
     all
 }
 
-/// A line without its comment, and without what stands between quotation marks. `is_in_text`: a
-/// text of the line before goes on, and then of this one.
+/// Returns a line without its comment and without quoted texts. `is_in_text`: whether a quoted text
+/// of the preceding line continues; afterwards, whether one of this line does.
 fn without_texts(line: &str, is_in_text: &mut bool) -> String {
     let line = if *is_in_text { line } else { line.split("//").next().unwrap() };
     let mut kept = String::new();
@@ -175,11 +175,11 @@ fn without_texts(line: &str, is_in_text: &mut bool) -> String {
 }
 
 #[test]
-fn text_is_not_taken_for_a_computation() {
+fn computation_check_ignores_texts() {
     let mut is_in_text = false;
-    let mut shown = |line: &str| without_texts(line, &mut is_in_text);
-    assert_eq!(shown(r#"let a = "p50 / p99"; // b / c"#), "let a = \"\"; ");
-    assert!(shown("let share = a / b;").contains(COMPUTES[0]));
-    assert_eq!(shown(r#"note("a \"b\" / \"#), "note(\"");
-    assert_eq!(shown(r#"    c / d");"#), "\");");
+    let mut stripped = |line: &str| without_texts(line, &mut is_in_text);
+    assert_eq!(stripped(r#"let a = "p50 / p99"; // b / c"#), "let a = \"\"; ");
+    assert!(stripped("let share = a / b;").contains(COMPUTES[0]));
+    assert_eq!(stripped(r#"note("a \"b\" / \"#), "note(\"");
+    assert_eq!(stripped(r#"    c / d");"#), "\");");
 }

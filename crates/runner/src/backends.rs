@@ -1,4 +1,5 @@
-//! The back ends that a suite's subjects need, in the order in which they are started.
+//! Finds the back ends that a suite's subjects need, and puts them into the order in which they are
+//! started.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,18 +17,18 @@ use crate::plan::{UnmetNeed, check_cpuset};
 use crate::suite::profile;
 use crate::suite::{SuiteBackend, SuiteFile, SuiteSubject};
 
-/// The names of the back ends that a subject names.
+/// Names of the back ends that a subject uses.
 pub(crate) struct Needs {
-    /// In its own file.
-    of_file: BTreeSet<String>,
-    /// In the environment that the suite adds.
-    of_suite: BTreeSet<String>,
+    /// Names in its own file.
+    from_file: BTreeSet<String>,
+    /// Names in the environment of its entry in the suite.
+    from_suite: BTreeSet<String>,
 }
 
 impl Needs {
     pub(crate) fn from_definition(definition: &Definition, entry: &SuiteSubject) -> Needs {
-        let of_suite = entry.env.values().flat_map(|value| placeholders::backends_in(value));
-        Needs { of_file: definition.needs(), of_suite: of_suite.map(String::from).collect() }
+        let from_suite = entry.env.values().flat_map(|value| placeholders::backends_in(value));
+        Needs { from_file: definition.needs(), from_suite: from_suite.map(String::from).collect() }
     }
 }
 
@@ -36,22 +37,22 @@ pub(crate) struct SuiteBackends {
     entries: Vec<SuiteBackend>,
     /// Definitions, with the additions of the suite.
     pub(crate) definitions: Vec<Definition>,
-    /// Indexed by arm: places of its back ends, in the order in which they are started. `Err`: a
+    /// Indexed by arm: indexes of its back ends, in the order in which they are started. `Err`: a
     /// back end that its subject's file names does not exist, as a sentence.
-    pub(crate) of_arm: Vec<Result<Vec<usize>, String>>,
+    pub(crate) by_arm: Vec<Result<Vec<usize>, String>>,
 }
 
 /// Reason why a back end is unavailable.
-enum NoBackend {
+enum UnavailableBackend {
     /// A file has a mistake.
     Wrong(FileError),
-    /// No folder has one of that name.
-    Nowhere(String),
+    /// No folder has a back end of that name.
+    NotFound(String),
 }
 
-/// Finds the back ends that subjects name, their own back ends, and the suite's back ends that no
-/// subject names, which are for all subjects. `others`: the needs of the suite's other subjects,
-/// which do not take part this time.
+/// Finds the back ends that subjects name, and the back ends that those need. A back end of the
+/// suite that no subject names is for all subjects. `others`: the needs of the suite's subjects
+/// that do not take part in this run.
 pub(crate) fn choose(
     suite: &SuiteFile,
     folders: &Folders,
@@ -60,7 +61,7 @@ pub(crate) fn choose(
 ) -> Result<SuiteBackends, FileError> {
     let mut search = Search { suite, folders, found: Vec::new() };
     for needs in others {
-        // Their mistakes are reported in runs in which they take part.
+        // Their mistakes are not reported, because these subjects are not started.
         let _ = search.closure(needs);
     }
     let mut closures: Vec<_> =
@@ -70,24 +71,23 @@ pub(crate) fn choose(
             continue;
         }
         let mut closure = BTreeSet::new();
-        search.visit(&entry.name, &[], &mut closure).map_err(|lack| search.mistake(lack))?;
-        closures
-            .iter_mut()
-            .flatten()
-            .for_each(|of_subject| of_subject.extend(closure.iter().cloned()));
+        search.visit(&entry.name, &[], &mut closure).map_err(|reason| search.mistake(reason))?;
+        closures.iter_mut().flatten().for_each(|own| own.extend(closure.iter().cloned()));
     }
     search.found.retain(|(entry, _)| {
         closures.iter().flatten().any(|closure| closure.contains(&entry.name))
     });
-    let place = |closure: &BTreeSet<String>| {
-        let places =
+    let indexes = |closure: &BTreeSet<String>| {
+        let needed =
             search.found.iter().enumerate().filter(|(_, (entry, _))| closure.contains(&entry.name));
-        places.map(|(place, _)| place).collect()
+        needed.map(|(index, _)| index).collect()
     };
-    let of_arm =
-        closures.iter().map(|closure| closure.as_ref().map(place).map_err(Clone::clone)).collect();
+    let by_arm = closures
+        .iter()
+        .map(|closure| closure.as_ref().map(indexes).map_err(Clone::clone))
+        .collect();
     let (entries, definitions) = search.found.into_iter().unzip();
-    Ok(SuiteBackends { entries, definitions, of_arm })
+    Ok(SuiteBackends { entries, definitions, by_arm })
 }
 
 /// A search for the back ends of subjects. Each back end comes after those that it needs itself.
@@ -98,43 +98,43 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Finds all back ends of a subject. `Ok(Err)`: one does not exist, which excludes this subject
-    /// only. A missing back end that the suite itself names is a mistake of the suite.
+    /// Finds all back ends of a subject. `Ok(Err)`: a back end does not exist, which excludes only
+    /// this subject. `Err`: the suite itself names a missing back end, or a file has a mistake.
     fn closure(&mut self, needs: &Needs) -> Result<Result<BTreeSet<String>, String>, FileError> {
         let mut closure = BTreeSet::new();
-        for name in &needs.of_suite {
-            self.visit(name, &[], &mut closure).map_err(|lack| self.mistake(lack))?;
+        for name in &needs.from_suite {
+            self.visit(name, &[], &mut closure).map_err(|reason| self.mistake(reason))?;
         }
         let before = self.found.len();
-        match needs.of_file.iter().try_for_each(|name| self.visit(name, &[], &mut closure)) {
+        match needs.from_file.iter().try_for_each(|name| self.visit(name, &[], &mut closure)) {
             Ok(()) => Ok(Ok(closure)),
-            Err(NoBackend::Wrong(error)) => Err(error),
-            Err(NoBackend::Nowhere(why)) => {
+            Err(UnavailableBackend::Wrong(error)) => Err(error),
+            Err(UnavailableBackend::NotFound(why)) => {
                 self.found.truncate(before);
                 Ok(Err(one_line(&why)))
             }
         }
     }
 
-    fn mistake(&self, lack: NoBackend) -> FileError {
-        match lack {
-            NoBackend::Wrong(error) => error,
-            NoBackend::Nowhere(why) => self.whole(&why),
+    fn mistake(&self, reason: UnavailableBackend) -> FileError {
+        match reason {
+            UnavailableBackend::Wrong(error) => error,
+            UnavailableBackend::NotFound(why) => self.whole(&why),
         }
     }
 
-    /// Finds a back end and all that it needs. `above`: the back ends that need it, each needed by
-    /// the one before. `closure`: receives the names of all that are found.
+    /// Finds a back end, and the back ends that it needs. `above`: the back ends that need it, each
+    /// needed by the preceding one. `closure`: receives the names of all back ends that are found.
     fn visit(
         &mut self,
         name: &str,
         above: &[&str],
         closure: &mut BTreeSet<String>,
-    ) -> Result<(), NoBackend> {
+    ) -> Result<(), UnavailableBackend> {
         if above.contains(&name) {
             let circle = above.join(" needs ");
             let why = format!("back ends depend on each other in a circle: {circle} needs {name}");
-            return Err(NoBackend::Wrong(self.whole(&why)));
+            return Err(UnavailableBackend::Wrong(self.whole(&why)));
         }
         let known = self.suite.backends.iter().position(|entry| entry.name == name);
         let entry = known.map_or_else(
@@ -157,29 +157,36 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn find(&self, entry: &SuiteBackend, known: Option<usize>) -> Result<Definition, NoBackend> {
-        let of_suite = |key: &'static str, why: String| match known {
-            Some(known) => NoBackend::Wrong(match profile::suite_document(&self.suite.suite) {
-                Ok(document) => {
-                    document.locate(mistake("backends", why).with_child(known).with_child(key))
-                }
-                Err(error) => error,
-            }),
-            None => NoBackend::Nowhere(why),
+    fn find(
+        &self,
+        entry: &SuiteBackend,
+        known: Option<usize>,
+    ) -> Result<Definition, UnavailableBackend> {
+        let unavailable = |key: &'static str, why: String| match known {
+            Some(known) => {
+                UnavailableBackend::Wrong(match profile::suite_document(&self.suite.suite) {
+                    Ok(document) => {
+                        document.locate(mistake("backends", why).with_child(known).with_child(key))
+                    }
+                    Err(error) => error,
+                })
+            }
+            None => UnavailableBackend::NotFound(why),
         };
         let definition = self.folders.backend(&entry.of).map_err(|error| match error {
-            DefinitionError::Invalid(error) => NoBackend::Wrong(*error),
-            DefinitionError::NotFound(why) => of_suite("use", why),
+            DefinitionError::Invalid(error) => UnavailableBackend::Wrong(*error),
+            DefinitionError::NotFound(why) => unavailable("use", why),
         })?;
         let definition = match &entry.variant {
             Some(variant) => {
-                definition.with_variant(variant).map_err(|why| of_suite("variant", why))?
+                definition.with_variant(variant).map_err(|why| unavailable("variant", why))?
             }
             None => definition,
         };
         Ok(with_entry(definition, Some(entry)))
     }
 
+    /// Returns a mistake of the suite without a position.
     fn whole(&self, message: &str) -> FileError {
         FileError::whole(Path::new(&self.suite.suite.path), message)
     }
@@ -206,14 +213,14 @@ impl SuiteBackends {
     }
 
     /// Returns the back ends as a plan has them: on the subjects' CPUs, unless they have CPUs of
-    /// their own. `allowed`: CPUs that anything may use here.
+    /// their own. `allowed`: CPUs that dyno may use.
     pub(crate) fn to_plan(
         &self,
         placement: &Placement,
         allowed: &[u32],
         unmet: &UnmetNeed<'_>,
     ) -> Vec<Backend> {
-        let no_cpu = |definition: &Definition| {
+        let unavailable_cpus = |definition: &Definition| {
             let cpuset = definition.limits.cpuset.as_ref()?;
             check_cpuset(cpuset, allowed).err().map(Mistake::into_message)
         };
@@ -228,30 +235,30 @@ impl SuiteBackends {
             definition: definition.fingerprint().ok(),
             limits: definition.limits.limits.clone(),
             cpus: definition.limits.cpuset.clone().unwrap_or_else(|| placement.subject.clone()),
-            skipped: no_cpu(definition).or_else(|| unmet(definition)),
+            skipped: unavailable_cpus(definition).or_else(|| unmet(definition)),
         };
         self.entries.iter().zip(&self.definitions).map(plan).collect()
     }
 }
 
-/// Excludes the subjects whose back ends cannot be run here.
+/// Excludes the subjects whose back ends cannot run on this machine.
 pub(crate) fn skip_subjects(
     subjects: &mut [Subject],
     subject_of: &[usize],
-    of_arm: &[Result<Vec<usize>, String>],
+    by_arm: &[Result<Vec<usize>, String>],
     backends: &[Backend],
 ) {
-    let why = |needed: &Vec<usize>| {
+    let reason = |needed: &Vec<usize>| {
         let mut needed = needed.iter().map(|index| &backends[*index]);
         let (backend, why) = needed.find_map(|b| Some((b, b.skipped.as_ref()?)))?;
         Some(format!("its back end {}: {why}", backend.name))
     };
     // If one arm of a subject lacks a back end, its other arms are excluded, too: they would have
     // no arm to be compared with.
-    for (subject, needed) in subject_of.iter().zip(of_arm) {
+    for (subject, needed) in subject_of.iter().zip(by_arm) {
         let skipped = &mut subjects[*subject].skipped;
         if skipped.is_none() {
-            *skipped = needed.as_ref().map_or_else(|nowhere| Some(nowhere.clone()), why);
+            *skipped = needed.as_ref().map_or_else(|not_found| Some(not_found.clone()), reason);
         }
     }
 }
@@ -262,7 +269,7 @@ mod tests {
 
     /// Chooses the back ends of a suite with one subject. Each definition has a name and the text
     /// of its start.
-    fn chosen(
+    fn choose_for(
         backends: &[(&str, &str)],
         subject: &str,
         suite: &str,
@@ -300,19 +307,19 @@ mod tests {
     }
 
     #[test]
-    fn back_ends_are_started_before_what_needs_them() {
+    fn choose_orders_back_ends_before_their_dependents() {
         let all = [
             ("app", "\"x\", \"{db.port}\", \"{cache.port}\""),
             ("db", "\"y\""),
             ("cache", "\"{db.port}\""),
             ("idle", "\"z\""),
         ];
-        let suite_backends = chosen(&all, "\"{app.port}\"", "").unwrap();
+        let suite_backends = choose_for(&all, "\"{app.port}\"", "").unwrap();
         assert_eq!(names(&suite_backends), ["db", "cache", "app"]);
-        assert_eq!(suite_backends.of_arm, [Ok(vec![0, 1, 2])]);
+        assert_eq!(suite_backends.by_arm, [Ok(vec![0, 1, 2])]);
         // A back end that no subject names is for all subjects; another name makes another back
         // end.
-        let suite_backends = chosen(
+        let suite_backends = choose_for(
             &all,
             "\"{db.port}\"",
             "[[backends]]\nuse = \"idle\"\ncpuset = \"0\"\n[[backends]]\nuse = \"cache\"\nname = \
@@ -321,7 +328,7 @@ mod tests {
         let Err(circle) = suite_backends else { panic!("db needs itself") };
         assert!(circle.contains("in a circle: db needs db"), "{circle}");
         let suite_backends =
-            chosen(&all, "\"{db.port}\"", "[[backends]]\nuse = \"idle\"\ncpuset = \"0\"\n")
+            choose_for(&all, "\"{db.port}\"", "[[backends]]\nuse = \"idle\"\ncpuset = \"0\"\n")
                 .unwrap();
         assert_eq!((names(&suite_backends), suite_backends.cpus()), (vec!["db", "idle"], vec![0]));
         let backends = suite_backends.to_plan(
@@ -337,28 +344,29 @@ mod tests {
     }
 
     #[test]
-    fn back_end_that_is_nowhere_costs_the_subject_that_names_it() {
-        let nowhere = |backends: &[(&str, &str)], subject: &str| {
-            let suite_backends = chosen(backends, subject, "").unwrap();
+    fn missing_back_end_excludes_subject_that_names_it() {
+        let skip_reason = |backends: &[(&str, &str)], subject: &str| {
+            let suite_backends = choose_for(backends, subject, "").unwrap();
             let backends = suite_backends.to_plan(&Placement::default(), &[0], &|_| None);
             let mut subjects = [Subject::default()];
-            skip_subjects(&mut subjects, &[0], &suite_backends.of_arm, &backends);
+            skip_subjects(&mut subjects, &[0], &suite_backends.by_arm, &backends);
             assert!(backends.is_empty(), "{backends:?}");
             subjects[0].skipped.clone().unwrap()
         };
-        let text = nowhere(&[("db", "\"y\"")], "\"{dbb.port}\"");
+        let text = skip_reason(&[("db", "\"y\"")], "\"{dbb.port}\"");
         assert!(
             text.contains("back end \"dbb\": not found") && text.contains("did you mean \"db\"?"),
             "{text}"
         );
-        let text = nowhere(&[("db", "\"{disk.port}\"")], "\"{db.port}\"");
+        let text = skip_reason(&[("db", "\"{disk.port}\"")], "\"{db.port}\"");
         assert!(text.contains("back end \"disk\": not found"), "{text}");
     }
 
     #[test]
-    fn missing_back_end_of_the_suite_is_a_mistake_of_the_suite() {
-        let error =
-            |subject: &str, suite: &str| chosen(&[("db", "\"y\"")], subject, suite).err().unwrap();
+    fn missing_back_end_of_suite_is_located_in_suite() {
+        let error = |subject: &str, suite: &str| {
+            choose_for(&[("db", "\"y\"")], subject, suite).err().unwrap()
+        };
         let text = error("\"x\"", "[[backends]]\nuse = \"dbb\"\n");
         assert!(text.starts_with("s.toml:3:7: back end \"dbb\": not found"), "{text}");
         let text = error("\"x\"", "[[backends]]\nuse = \"db/v\"\n");
@@ -366,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_subjects_name_that_do_not_take_part_is_not_for_all() {
+    fn back_end_of_absent_subject_is_not_for_all() {
         let root = tempfile::tempdir().unwrap();
         let db = root.path().join("backends/db");
         std::fs::create_dir_all(&db).unwrap();
@@ -376,22 +384,22 @@ mod tests {
         let suite = SuiteFile::parse(Path::new("s.toml"), text, &[]).unwrap();
         let folders = Folders(vec![root.path().join("subjects")]);
         let names = |names: &[&str]| Needs {
-            of_file: names.iter().map(|name| (*name).to_string()).collect(),
-            of_suite: BTreeSet::new(),
+            from_file: names.iter().map(|name| (*name).to_string()).collect(),
+            from_suite: BTreeSet::new(),
         };
         let both = choose(&suite, &folders, &[names(&[]), names(&["db"])], &[]).unwrap();
-        assert_eq!(both.of_arm, [Ok(vec![]), Ok(vec![0])]);
+        assert_eq!(both.by_arm, [Ok(vec![]), Ok(vec![0])]);
         let only_a = choose(&suite, &folders, &[names(&[])], &[names(&["db"])]).unwrap();
-        assert_eq!((only_a.of_arm, only_a.entries.len()), (vec![Ok(vec![])], 0));
+        assert_eq!((only_a.by_arm, only_a.entries.len()), (vec![Ok(vec![])], 0));
     }
 
     #[test]
-    fn subject_with_an_unavailable_back_end_is_skipped() {
-        let suite_backends = chosen(&[("db", "\"y\"")], "\"{db.port}\"", "").unwrap();
+    fn subject_with_unavailable_back_end_is_skipped() {
+        let suite_backends = choose_for(&[("db", "\"y\"")], "\"{db.port}\"", "").unwrap();
         let backends = suite_backends
             .to_plan(&Placement::default(), &[0], &|_| Some("java is missing.".into()));
         let mut subjects = [Subject::default()];
-        skip_subjects(&mut subjects, &[0], &suite_backends.of_arm, &backends);
+        skip_subjects(&mut subjects, &[0], &suite_backends.by_arm, &backends);
         assert_eq!(subjects[0].skipped.as_deref(), Some("its back end db: java is missing."));
     }
 }

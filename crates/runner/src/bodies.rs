@@ -1,11 +1,12 @@
-//! Memory of request bodies.
+//! Limits the memory that the request bodies of a load need.
 
 use dyno_archive::plan::Request;
 use dyno_workload::template;
 
-use crate::limits::BODY_BYTES;
+use crate::limits::MAX_BODY_BYTES;
 
-/// Checks the memory that the bodies of a load need: each connection keeps those that it sends.
+/// Checks the memory that the bodies of a load need, because each connection keeps those that it
+/// sends.
 ///
 /// # Errors
 /// They need too much memory; as a sentence with a hint.
@@ -13,11 +14,11 @@ pub fn check(requests: &[Request], in_flight: u64) -> Result<(), String> {
     let bodies = requests.iter().filter_map(|request| request.body.as_ref());
     let longest = bodies.map(|body| template::length(&body.0)).max().unwrap_or(0);
     let needed = longest.saturating_mul(in_flight);
-    if needed <= BODY_BYTES {
+    if needed <= MAX_BODY_BYTES {
         return Ok(());
     }
-    let most = BODY_BYTES / longest;
-    let way_out = match most {
+    let most = MAX_BODY_BYTES / longest;
+    let advice = match most {
         0 => "use a shorter body".into(),
         most => {
             format!("use at most {most} requests in flight (connections × pipeline or streams)")
@@ -25,7 +26,7 @@ pub fn check(requests: &[Request], in_flight: u64) -> Result<(), String> {
     };
     Err(format!(
         "request bodies: {in_flight} requests in flight with {longest} bytes each need {needed} \
-         bytes, more than the limit of {BODY_BYTES} (1 GiB)\nhint: {way_out}"
+         bytes, more than the limit of {MAX_BODY_BYTES} (1 GiB)\nhint: {advice}"
     ))
 }
 
@@ -36,7 +37,7 @@ mod tests {
     use dyno_archive::plan::Body;
 
     #[test]
-    fn bodies_in_flight_have_a_bound() {
+    fn check_refuses_bodies_above_memory_limit() {
         let with = |body: &[u8]| {
             [dyno_workload::command_line::request(
                 "POST",

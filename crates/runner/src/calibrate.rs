@@ -1,5 +1,5 @@
-//! A calibration: loads of the null responder that measure the generator's own capacity and
-//! lateness on this machine.
+//! Runs a calibration: loads of the null responder that measure the generator's own capacity and
+//! lateness on this machine. Reports compare results with these limits of the generator.
 
 mod archive;
 
@@ -25,7 +25,7 @@ use dyno_observer::proc;
 use dyno_workload::workloads::plaintext;
 
 use self::archive::CalibrationArchive;
-use crate::limits::{LISTENS, LISTENS_GLANCES};
+use crate::limits::{CONNECT_ATTEMPTS, CONNECT_PAUSE};
 use crate::load::{self, LoadSpec, StopWhen, polling};
 use crate::load_at::LoadPoint;
 use crate::observe;
@@ -38,8 +38,8 @@ const S: u64 = 1_000_000_000;
 /// Seed of every measurement. Nothing here is random, but a record names its seed.
 const SEED: u64 = 1;
 
-/// Requests sent to a closed port.
-const REFUSED: u64 = 100;
+/// Number of requests to a closed port.
+const REFUSED_REQUESTS: u64 = 100;
 
 /// Protocols without a ceiling, and why.
 pub const NOT_MEASURED: [(&str, &str); 2] = [
@@ -57,10 +57,10 @@ pub enum CalibrationEvent<'a> {
 /// Reason why a calibration failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
-    /// The user interrupted it. `unkept`: why the archive lacks earlier measurements; `None`: it
-    /// has them, or none was requested.
+    /// The user interrupted it. `archive_error`: why the archive lacks earlier measurements;
+    /// `None`: it has them, or no archive was requested.
     #[error("calibration interrupted, and no ceilings saved")]
-    Interrupted { unkept: Option<ArchiveError> },
+    Interrupted { archive_error: Option<ArchiveError> },
     #[error("null responder: cannot be started")]
     NotStarted(#[source] io::Error),
     /// Any other failure on this machine, as a sentence.
@@ -101,16 +101,16 @@ pub fn measurements(duration_ns: u64) -> Vec<Measurement> {
     let ceilings =
         usable().flat_map(|driver| shapes.map(|shape| ceiling(driver, shape, duration_ns)));
     let schedules = |shows, driver, spins: &'static [Spin]| {
-        let each = move |rate| {
+        let at_rate = move |rate| {
             spins
                 .iter()
                 .map(move |spin| scheduled_measurement(shows, driver, rate, *spin, duration_ns))
         };
-        [1000.0, 20_000.0].into_iter().flat_map(each)
+        [1000.0, 20_000.0].into_iter().flat_map(at_rate)
     };
     let pacing =
         schedules(MeasurementPurpose::Pacing, best, &[Spin::Never, Spin::Auto, Spin::Always]);
-    // Only what epoll reads has the kernel's stamps with it.
+    // Only the epoll driver reads the kernel's time stamps.
     let stamps =
         schedules(MeasurementPurpose::Stamps, DriverKind::Epoll, &[Spin::Never, Spin::Auto]);
     ceilings.chain(pacing).chain(stamps).chain([refusals(best)]).collect()
@@ -162,7 +162,7 @@ fn refusals(driver: DriverKind) -> Measurement {
         driver,
         spin: Spin::Never,
         warmup_ns: 0,
-        requests: Some(REFUSED),
+        requests: Some(REFUSED_REQUESTS),
         ..calibration_load(step, 0)
     };
     Measurement { shows: MeasurementPurpose::Refusals, workload: plaintext(), load, seed: SEED }
@@ -184,37 +184,39 @@ fn calibration_load(step: Step, duration_ns: u64) -> Load {
 #[derive(Debug)]
 pub struct Calibrated {
     pub measured: Vec<MeasuredLoad>,
-    /// Why the archive lacks measurements; `None`: it has all of them, or none was requested.
-    pub unkept: Option<ArchiveError>,
+    /// Why the archive lacks measurements; `None`: it has all of them, or no archive was requested.
+    pub archive_error: Option<ArchiveError>,
 }
 
-/// Starts the null responder and takes the measurements one after the other. `archive`, made from
-/// their [`plan`], keeps each as it ends. An archive that cannot be written does not end the
+/// Starts the null responder, and makes the measurements one after the other. Each is written to
+/// `archive`, whose header has their [`plan`]. An archive that cannot be written does not end the
 /// calibration.
 ///
 /// # Errors
 /// The null responder does not start, a load cannot begin, or the user interrupted it.
 pub fn run(
     placement: &Placement,
-    all: Vec<Measurement>,
+    measurements: Vec<Measurement>,
     archive: Option<&RunDir>,
     interrupts: &Interrupts,
-    on: &mut dyn FnMut(&CalibrationEvent<'_>),
+    on_event: &mut dyn FnMut(&CalibrationEvent<'_>),
 ) -> Result<Calibrated, CalibrationError> {
     let addr = free_port()?;
-    // The server ends with the calibration.
     let mut server = start_null(addr, &placement.subject)?;
-    let mut kept =
-        archive.map(|dir| CalibrationArchive::begin(dir, plan(&all, placement), server.pid()));
+    let mut archive = archive
+        .map(|dir| CalibrationArchive::begin(dir, plan(&measurements, placement), server.pid()));
     let mut measured = Vec::new();
-    for of in all {
-        on(&CalibrationEvent::Begins(&of));
-        let at = if of.shows == MeasurementPurpose::Refusals { free_port()? } else { addr };
-        let record =
-            load::run(&spec(&of, at, placement)?, &mut StopWhen(|| interrupts.count() > 0))?;
+    for measurement in measurements {
+        on_event(&CalibrationEvent::Begins(&measurement));
+        let is_refused = measurement.shows == MeasurementPurpose::Refusals;
+        let target = if is_refused { free_port()? } else { addr };
+        let record = load::run(
+            &spec(&measurement, target, placement)?,
+            &mut StopWhen(|| interrupts.count() > 0),
+        )?;
         if interrupts.count() > 0 {
             return Err(CalibrationError::Interrupted {
-                unkept: kept.and_then(CalibrationArchive::end),
+                archive_error: archive.and_then(CalibrationArchive::end),
             });
         }
         if server.has_ended() {
@@ -224,15 +226,15 @@ pub fn run(
                     .into(),
             );
         }
-        check_answered(&of, &record)?;
-        if let Some(kept) = &mut kept {
-            kept.write(&of, &record);
+        check_responses(&measurement, &record)?;
+        if let Some(archive) = &mut archive {
+            archive.write(&measurement, &record);
         }
-        let ended = MeasuredLoad { of, record };
-        on(&CalibrationEvent::Ended(&ended));
-        measured.push(ended);
+        let load = MeasuredLoad { of: measurement, record };
+        on_event(&CalibrationEvent::Ended(&load));
+        measured.push(load);
     }
-    Ok(Calibrated { measured, unkept: kept.and_then(CalibrationArchive::end) })
+    Ok(Calibrated { measured, archive_error: archive.and_then(CalibrationArchive::end) })
 }
 
 /// Returns the sets of probes whose cost is reported: those enabled by default, and each alone.
@@ -242,8 +244,8 @@ pub fn priced_probes() -> Vec<BTreeSet<Probe>> {
     [observe::default_probes()].into_iter().chain(alone.map(|probe| [probe].into())).collect()
 }
 
-/// Starts the null responder, and measures the cost of probes. An unavailable probe has a reason
-/// instead.
+/// Starts the null responder, and measures the cost of probes. If a probe is unavailable, the
+/// result has the reason instead.
 ///
 /// # Errors
 /// The null responder does not start, a load cannot begin, or the user interrupted it.
@@ -260,12 +262,12 @@ pub fn price(
     }
     let addr = free_port()?;
     let server = start_null(addr, &placement.subject)?;
-    let Some(watched) = loaded.attach(probes, server.pid())? else {
+    let Some(attached_probes) = loaded.attach(probes, server.pid())? else {
         return Err("none of the probes can be attached to a server".to_string().into());
     };
     let step =
         Step { connections: 64, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 };
-    let of = Measurement {
+    let measurement = Measurement {
         shows: MeasurementPurpose::Ceiling,
         workload: plaintext(),
         load: calibration_load(step, S),
@@ -273,33 +275,43 @@ pub fn price(
     };
     let pid = server.pid();
     let cpu_ns = || Some(proc::threads(pid).iter().map(|thread| thread.run_ns).sum());
-    let spec = spec(&of, addr, placement)?;
-    let slices =
-        PricedServer { spec: &spec, watched: &watched, cpu_ns: &cpu_ns, interrupts }.measure()?;
+    let spec = spec(&measurement, addr, placement)?;
+    let slices = PricedServer {
+        spec: &spec,
+        attached_probes: &attached_probes,
+        cpu_ns: &cpu_ns,
+        interrupts,
+    }
+    .measure()?;
     if interrupts.count() > 0 {
-        return Err(CalibrationError::Interrupted { unkept: None });
+        return Err(CalibrationError::Interrupted { archive_error: None });
     }
     Ok(ProbePrice { slices, ..price })
 }
 
-fn spec(of: &Measurement, addr: SocketAddr, placement: &Placement) -> Result<LoadSpec, String> {
-    let listener = Listener { addr, protocol: of.workload.protocol, authority: None };
-    let (load, step) = (of.load.clone(), of.step().clone());
+/// Returns the load of a measurement, sent to this address.
+fn spec(
+    measurement: &Measurement,
+    addr: SocketAddr,
+    placement: &Placement,
+) -> Result<LoadSpec, String> {
+    let listener = Listener { addr, protocol: measurement.workload.protocol, authority: None };
+    let (load, step) = (measurement.load.clone(), measurement.step().clone());
     // Polling is measured even if generator and server share a CPU.
     let spin = polling(load.spin, &step.arrivals, true);
-    let point = LoadPoint { workload: &of.workload, load, step, seed: of.seed };
-    let conditions = archive::arm(of, placement).conditions;
+    let point = LoadPoint { workload: &measurement.workload, load, step, seed: measurement.seed };
+    let conditions = archive::arm(measurement, placement).conditions;
     Ok(LoadSpec {
         spin,
         ..point.load_spec(&listener, &conditions, true, &|_| Err("no files".into()))?
     })
 }
 
-/// Checks that a measurement has responses: without them it is useless, except for refusals.
-fn check_answered(of: &Measurement, record: &LoadRecord) -> Result<(), String> {
+/// Checks that a measurement has responses. Only a measurement of refusals needs none.
+fn check_responses(measurement: &Measurement, record: &LoadRecord) -> Result<(), String> {
     let measured = record.intervals.iter().filter(|interval| interval.phase == Phase::Measured);
     let ok: u64 = measured.map(|interval| interval.outcomes.get(Outcome::Ok)).sum();
-    if ok > 0 || of.shows == MeasurementPurpose::Refusals {
+    if ok > 0 || measurement.shows == MeasurementPurpose::Refusals {
         return Ok(());
     }
     Err("no response from a control within its measured window\nhint: use a longer `--duration`, \
@@ -313,14 +325,15 @@ fn free_port() -> Result<SocketAddr, String> {
     Ok(SocketAddr::from(([127, 0, 0, 1], ports[0])))
 }
 
+/// Starts the null responder, and waits until it accepts connections.
 fn start_null(addr: SocketAddr, cpus: &[u32]) -> Result<OwnProcess, CalibrationError> {
     let arguments = ["serve-null", "--while-stdin", "--port", &addr.port().to_string()];
     let server = OwnProcess::start(&arguments, cpus).map_err(CalibrationError::NotStarted)?;
-    for _ in 0..LISTENS_GLANCES {
+    for _ in 0..CONNECT_ATTEMPTS {
         if ports::connect_to_listener(addr, Duration::from_secs(1)).is_ok() {
             return Ok(server);
         }
-        thread::sleep(LISTENS);
+        thread::sleep(CONNECT_PAUSE);
     }
     Err(format!("null responder: does not listen at {addr}").into())
 }
@@ -332,29 +345,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn responder_and_generator_are_apart_where_there_are_two_cpus() {
+    fn placement_separates_generator_on_two_cpus() {
         for (allowed, subject, generator) in
             [(&[3][..], &[3][..], &[3][..]), (&[0, 1], &[0], &[1]), (&[2, 3, 5], &[2], &[5])]
         {
-            let placed = placement(allowed);
+            let placement = placement(allowed);
             assert_eq!(
-                (placed.subject.as_slice(), placed.generator.as_slice()),
+                (placement.subject.as_slice(), placement.generator.as_slice()),
                 (subject, generator)
             );
-            assert_eq!(placed.is_disjoint(), allowed.len() > 1);
+            assert_eq!(placement.is_disjoint(), allowed.len() > 1);
         }
     }
 
     #[test]
-    fn everything_is_measured_once_and_each_for_its_time() {
+    fn measurements_are_unique_and_have_the_given_length() {
         let all = measurements(3 * S);
-        let of = |shows: MeasurementPurpose| all.iter().filter(move |m| m.shows == shows);
-        assert_eq!(of(MeasurementPurpose::Pacing).count(), 6);
-        assert_eq!(of(MeasurementPurpose::Stamps).count(), 4);
-        assert!(of(MeasurementPurpose::Stamps).all(|m| m.load.driver == DriverKind::Epoll));
-        assert!(of(MeasurementPurpose::Ceiling).count() >= 4);
+        let with_purpose = |shows: MeasurementPurpose| all.iter().filter(move |m| m.shows == shows);
+        assert_eq!(with_purpose(MeasurementPurpose::Pacing).count(), 6);
+        assert_eq!(with_purpose(MeasurementPurpose::Stamps).count(), 4);
+        assert!(
+            with_purpose(MeasurementPurpose::Stamps).all(|m| m.load.driver == DriverKind::Epoll)
+        );
+        assert!(with_purpose(MeasurementPurpose::Ceiling).count() >= 4);
         for (i, measurement) in all.iter().enumerate() {
-            assert!(!all[..i].contains(measurement), "twice: {measurement:?}");
+            assert!(!all[..i].contains(measurement), "listed twice: {measurement:?}");
             let is_timed = measurement.shows != MeasurementPurpose::Refusals;
             assert_eq!(measurement.load.set_duration_ns(), is_timed.then_some(3 * S));
             assert_eq!(measurement.load.requests.is_some(), !is_timed);
@@ -362,18 +377,18 @@ mod tests {
     }
 
     #[test]
-    fn load_is_what_its_measurement_asks_for() {
+    fn spec_matches_its_measurement() {
         let addr = SocketAddr::from(([127, 0, 0, 1], 1));
-        let placed = placement(&[0, 1]);
-        for of in measurements(S) {
-            let spec = spec(&of, addr, &placed).unwrap();
+        let placement = placement(&[0, 1]);
+        for measurement in measurements(S) {
+            let spec = spec(&measurement, addr, &placement).unwrap();
             assert_eq!(
                 (&spec.load, &spec.step, spec.protocol),
-                (&of.load, of.step(), of.workload.protocol)
+                (&measurement.load, measurement.step(), measurement.workload.protocol)
             );
             assert_eq!(
                 spec.endpoint.stamps == Stamps::Kernel,
-                of.shows == MeasurementPurpose::Stamps
+                measurement.shows == MeasurementPurpose::Stamps
             );
             assert_eq!((spec.cpus.as_slice(), spec.threads()), (&[1][..], 1));
         }

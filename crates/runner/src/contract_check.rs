@@ -1,5 +1,5 @@
-//! Checks of a contract against a server: by single exchanges, and where requests are to be in
-//! flight together, by the load's own client.
+//! Checks a contract against a server. Simple checks use single exchanges. Checks with concurrent
+//! requests or an HTTP/2 upgrade also use the load generator's client.
 
 use std::time::Instant;
 
@@ -21,16 +21,15 @@ use crate::load_at;
 pub fn run(check: &Check, client: &ProbeClient, business: ServerLoad) -> CheckResult {
     let result = exchange::run(check, client, business);
     let protocol = client.listener().protocol;
-    // Single exchanges do not upgrade, and are never in flight together.
-    let is_more = protocol == Protocol::H2cUpgrade || (protocol.is_h2() && check.streams > 1);
-    if !result.ok || !is_more {
+    // Single exchanges do not upgrade, and are never concurrent.
+    let needs_load = protocol == Protocol::H2cUpgrade || (protocol.is_h2() && check.streams > 1);
+    if !result.ok || !needs_load {
         return result;
     }
-    let put = if check.requests.len() == 1 { send_requests } else { send_in_order };
-    // A common deadline, read before the first load. It is no measurement: it only ends slow
-    // checks.
+    let send = if check.requests.len() == 1 { send_requests } else { send_in_order };
+    // The common deadline of all requests. This clock only ends slow checks.
     let until = Instant::now() + 2 * CHECK;
-    exchange::result(check, client, put(check, client.listener(), until), business)
+    exchange::result(check, client, send(check, client.listener(), until), business)
 }
 
 /// Sends the requests of a check. `until`: deadline of all responses.
@@ -46,18 +45,18 @@ fn send_requests(check: &Check, listener: &Listener, until: Instant) -> Result<S
     let traffic =
         compile::compile(&workload, &listener.host(), &http2, &|_| Err("no files here".into()))
             .map_err(Problem::Wrong)?;
-    let once = load_at::once(listener, traffic, http2);
-    let step = Step { streams: check.streams, ..once.step.clone() };
-    let load = Load { requests: Some(check.times.into()), ..once.load.clone() };
-    ask(&load::LoadSpec { step, load, ..once }, until)?;
+    let base = load_at::single_request(listener, traffic, http2);
+    let step = Step { streams: check.streams, ..base.step.clone() };
+    let load = Load { requests: Some(check.times.into()), ..base.load.clone() };
+    run_load(&load::LoadSpec { step, load, ..base }, until)?;
     Ok(match check.times {
         1 => "as expected".into(),
         n => format!("{n} requests on one connection, each with the expected response"),
     })
 }
 
-/// Sends the requests of a list in their order. Each has a connection of its own: a load draws its
-/// requests by weight, and only the first request of a connection can upgrade it.
+/// Sends the requests of a list in their order, each on a separate connection. A load would draw
+/// its requests by weight, and only the first request of a connection can upgrade it.
 fn send_in_order(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
     for _ in 0..check.times {
         for request in &check.requests {
@@ -74,18 +73,18 @@ fn send_in_order(check: &Check, listener: &Listener, until: Instant) -> Result<S
 
 /// Sends the requests of `spec` on one connection. Every response must be as expected, and arrive
 /// before `until`.
-fn ask(spec: &load::LoadSpec, until: Instant) -> Result<(), Problem> {
+fn run_load(spec: &load::LoadSpec, until: Instant) -> Result<(), Problem> {
     let mut watch = StopWhen(|| Instant::now() > until);
     let record = load::run(spec, &mut watch).map_err(Problem::Wrong)?;
-    let wanted = spec.load.requests.unwrap_or(1);
+    let expected = spec.load.requests.unwrap_or(1);
     let outcomes = || record.intervals.iter().flat_map(|i| i.outcomes.iter());
-    let right: u64 = outcomes().filter(|(o, _)| *o == Outcome::Ok).map(|(_, n)| n).sum();
+    let correct: u64 = outcomes().filter(|(o, _)| *o == Outcome::Ok).map(|(_, n)| n).sum();
     if let Some((outcome, n)) = worst(outcomes()) {
         let kinds = [&record.unexpected, &record.protocol_errors, &record.connection_failures];
         let why: Vec<&str> =
             kinds.iter().flat_map(|kind| kind.keys()).map(String::as_str).collect();
         let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
-        let words = format!("{n} of {wanted} ended as {}{why}", outcome.name());
+        let words = format!("{n} of {expected} ended as {}{why}", outcome.name());
         return Err(match outcome {
             _ if is_late(outcome) => Problem::Late(words),
             _ if outcome.is_completed() || outcome == Outcome::ProtocolError => {
@@ -94,8 +93,10 @@ fn ask(spec: &load::LoadSpec, until: Instant) -> Result<(), Problem> {
             _ => Problem::Closed(words),
         });
     }
-    if right != wanted {
-        return Err(Problem::Late(format!("{right} of {wanted} requests had a response in time")));
+    if correct != expected {
+        return Err(Problem::Late(format!(
+            "{correct} of {expected} requests had a response in time"
+        )));
     }
     if record.connections.opened != 1 {
         let n = record.connections.opened;
@@ -108,8 +109,9 @@ fn ask(spec: &load::LoadSpec, until: Instant) -> Result<(), Problem> {
 
 /// Returns the worst outcome that is not `Ok`: an incorrect response is worse than a late one.
 fn worst(outcomes: impl Iterator<Item = (Outcome, u64)>) -> Option<(Outcome, u64)> {
-    let bad: Vec<(Outcome, u64)> = outcomes.filter(|(o, n)| *o != Outcome::Ok && *n > 0).collect();
-    bad.iter().find(|(o, _)| !is_late(*o)).or(bad.first()).copied()
+    let failures: Vec<(Outcome, u64)> =
+        outcomes.filter(|(o, n)| *o != Outcome::Ok && *n > 0).collect();
+    failures.iter().find(|(o, _)| !is_late(*o)).or(failures.first()).copied()
 }
 
 /// Returns whether an exchange timed out, or an earlier one on its connection did.
@@ -141,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn late_answers_are_not_wrong_ones() {
+    fn worst_prefers_incorrect_over_late_outcomes() {
         let late = [(Outcome::Ok, 97), (Outcome::Timeout, 1), (Outcome::Cancelled, 2)];
         let (outcome, n) = worst(late.into_iter()).unwrap();
         assert!(is_late(outcome) && n == 1, "{outcome:?}");

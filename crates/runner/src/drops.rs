@@ -1,12 +1,12 @@
-//! Detection of packets that the machine dropped while a server seemed to fail: the machine is then
-//! the cause.
+//! Detects packets that the machine dropped while a server seemed to fail. The machine is then
+//! reported as the cause.
 
 use dyno_analysis::drops::MachineDrops;
 use dyno_archive::drops::PathUse;
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_observer::{Files, path};
 
-/// Counters of dropped packets at the begin of an operation.
+/// Counters of dropped packets, read when an operation begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DropWatch(PathUse);
 
@@ -15,12 +15,13 @@ impl DropWatch {
         DropWatch(read())
     }
 
-    /// Returns the growth of the counters since then.
+    /// Returns the growth of the counters since they were read.
     pub(crate) fn growth(self) -> PathUse {
         read().growth_since(self.0)
     }
 
-    /// Returns the failure of a server, or of the machine if it dropped packets since then.
+    /// Returns the failure of a server, or of the machine if it has dropped packets since the
+    /// counters were read.
     pub(crate) fn explain(self, failure: Failure) -> Failure {
         explain(&MachineDrops::from_path(&self.growth()), failure)
     }
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_during_drops_is_the_machines() {
+    fn silence_during_drops_is_machine_failure() {
         let drops = MachineDrops {
             tracking: Some(3),
             tracking_entries: Some(64),
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn server_is_blamed_without_drops_or_for_its_own_end() {
+    fn failure_without_drops_or_with_exit_is_unchanged() {
         let never = failure(FailureKind::NeverReady);
         assert_eq!(explain(&MachineDrops::default(), never.clone()), never);
         let full = MachineDrops { tracking_entries: Some(64), ..MachineDrops::default() };

@@ -1,5 +1,5 @@
-//! Files named by a suite, a placeholder or an import. They are read only from the user's intended
-//! folder: the text may be from another person, and the files are sent to the server that it names.
+//! Reads files that a suite, a placeholder or an import names. They are read only from one folder:
+//! the text may be from another person, and the files are sent to the server that it names.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,23 +15,23 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
     path: PathBuf,
-    /// Hint how to use a file outside of the folder; the end of an error message.
-    otherwise: &'static str,
+    /// Hint how to use a file outside of the folder, for error messages.
+    hint: &'static str,
     /// SHA-256 of each file that was read, by its name.
-    seen: RefCell<BTreeMap<String, String>>,
-    /// SHA-256 that a file must have, by its name. Any other file may have any.
-    planned: BTreeMap<String, String>,
+    hashes: RefCell<BTreeMap<String, String>>,
+    /// Required SHA-256 of files, by name. Other files may have any content.
+    planned_hashes: BTreeMap<String, String>,
 }
 
 impl Folder {
     #[must_use]
-    pub fn new(path: &Path, otherwise: &'static str) -> Folder {
-        let here = path.as_os_str().is_empty();
+    pub fn new(path: &Path, hint: &'static str) -> Folder {
+        let is_current = path.as_os_str().is_empty();
         Folder {
-            path: if here { ".".into() } else { path.into() },
-            otherwise,
-            seen: RefCell::default(),
-            planned: BTreeMap::new(),
+            path: if is_current { ".".into() } else { path.into() },
+            hint,
+            hashes: RefCell::default(),
+            planned_hashes: BTreeMap::new(),
         }
     }
 
@@ -47,33 +47,33 @@ impl Folder {
     #[must_use]
     pub fn from_plan(plan: &Plan) -> Folder {
         let folder = Folder::from_suite(Path::new(&plan.suite.path));
-        Folder { planned: plan.files.clone(), ..folder }
+        Folder { planned_hashes: plan.files.clone(), ..folder }
     }
 
-    /// Reads a file in or below the folder. `Err`: it is elsewhere, also through a link, or
-    /// cannot be read.
+    /// Reads a file in or below the folder. `Err`: it is elsewhere, also through a link, or cannot
+    /// be read.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
         let bytes = std::fs::read(self.find(name)?).map_err(|error| error.to_string())?;
         let hash: String =
             Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        if self.planned.get(name).is_some_and(|planned| *planned != hash) {
+        if self.planned_hashes.get(name).is_some_and(|planned| *planned != hash) {
             return Err("changed after the run was planned, so repeats would send different \
                         requests\nhint: restore the file and resume the run, or start a new run"
                 .into());
         }
-        self.seen.borrow_mut().insert(name.into(), hash);
+        self.hashes.borrow_mut().insert(name.into(), hash);
         Ok(bytes)
     }
 
-    /// SHA-256 of each file read so far, in hexadecimal digits, by its name.
+    /// Returns the SHA-256 of each file read so far, in hexadecimal digits, by its name.
     #[must_use]
     pub fn file_hashes(&self) -> BTreeMap<String, String> {
-        self.seen.borrow().clone()
+        self.hashes.borrow().clone()
     }
 
     /// Returns the path of a file in or below the folder. `Err`: it is elsewhere, or is not a file.
     pub fn find(&self, name: &str) -> Result<PathBuf, String> {
-        let outside = |what: &str| format!("{what}\nhint: {}", self.otherwise);
+        let outside = |problem: &str| format!("{problem}\nhint: {}", self.hint);
         let inside = RelativePath::from_text(name).map_err(|stray| match stray {
             RelativePathError::Empty => "the name is empty".into(),
             RelativePathError::Nul => "the name has a NUL".into(),
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_leads_out_of_the_folder() {
+    fn read_outside_of_folder_fails() {
         let root = tempfile::tempdir().unwrap();
         let inner = root.path().join("suite");
         std::fs::create_dir_all(inner.join("data")).unwrap();
@@ -122,13 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn file_that_changed_after_planning_is_refused() {
+    fn read_file_changed_after_planning_fails() {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("users.csv"), "one").unwrap();
         let suite = root.path().join("suite.toml");
         let planning = Folder::from_suite(&suite);
         planning.read("users.csv").unwrap();
-        let folder = Folder { planned: planning.file_hashes(), ..Folder::from_suite(&suite) };
+        let folder =
+            Folder { planned_hashes: planning.file_hashes(), ..Folder::from_suite(&suite) };
         assert_eq!(folder.read("users.csv").unwrap(), b"one");
         std::fs::write(root.path().join("users.csv"), "two").unwrap();
         let error = folder.read("users.csv").unwrap_err();
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn suite_in_the_current_folder_has_that_as_its_own() {
+    fn from_suite_without_folder_is_current_folder() {
         assert_eq!(Folder::from_suite(Path::new("suite.toml")).path, Path::new("."));
         assert_eq!(Folder::from_suite(Path::new("suites/a.toml")).path, Path::new("suites"));
     }

@@ -1,4 +1,4 @@
-//! From a suite to the record of a run: suite → plan → builds → launches → trials.
+//! Runs a suite and records its results: suite → plan → builds → launches → trials.
 //!
 //! [`suite`] reads a suite file, [`plan`] resolves it until nothing is implicit, [`run`] executes
 //! the plan. Every failure of a subject becomes a record; only a failure that makes the run

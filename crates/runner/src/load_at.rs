@@ -1,4 +1,4 @@
-//! Loads, sent to one listener of a server.
+//! Creates the loads of a plan's trials, each sent to one listener of a server.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -27,12 +27,12 @@ pub fn trial(listener: &Listener, plan: &Plan, trial: usize) -> Result<load::Loa
     trial_with(listener, plan, trial, &|point| point)
 }
 
-/// Returns the load of a trial with a change.
+/// Returns the load of a trial, changed by a function.
 pub(crate) fn trial_with(
     listener: &Listener,
     plan: &Plan,
     trial: usize,
-    otherwise: &dyn for<'a> Fn(LoadPoint<'a>) -> LoadPoint<'a>,
+    change: &dyn for<'a> Fn(LoadPoint<'a>) -> LoadPoint<'a>,
 ) -> Result<load::LoadSpec, String> {
     let planned = plan.trials[trial];
     let files = Folder::from_plan(plan);
@@ -43,10 +43,10 @@ pub(crate) fn trial_with(
         load,
         seed: planned.seed,
     };
-    let is_apart = plan.has_generator_apart(planned.arm);
+    let has_own_cpus = plan.has_generator_apart(planned.arm);
     let placement = plan.placement_in(planned.launch, planned.arm);
     let conditions = Conditions { placement, ..plan.arms[planned.arm].conditions.clone() };
-    otherwise(point).load_spec(listener, &conditions, is_apart, &|file| files.read(file))
+    change(point).load_spec(listener, &conditions, has_own_cpus, &|file| files.read(file))
 }
 
 /// One workload at one step.
@@ -58,29 +58,29 @@ pub(crate) struct LoadPoint<'a> {
 }
 
 impl LoadPoint<'_> {
-    /// Returns the load under an arm's conditions, sent to a listener. `is_apart`: the generator
-    /// has CPUs of its own; `read`: the files that its requests name.
+    /// Returns the load under an arm's conditions, sent to a listener. `has_own_cpus`: the
+    /// generator has CPUs of its own; `read`: the files that its requests name.
     pub(crate) fn load_spec(
         self,
         listener: &Listener,
         conditions: &Conditions,
-        is_apart: bool,
+        has_own_cpus: bool,
         read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
     ) -> Result<load::LoadSpec, String> {
         let LoadPoint { workload, load, step, seed } = self;
         let Conditions { placement, observe, .. } = conditions;
-        let sent = request_values::fill_placeholders(workload, &conditions.request);
-        let traffic = compile::compile(&sent, &listener.host(), &load.http2, read)?;
+        let workload_with_values = request_values::fill_placeholders(workload, &conditions.request);
+        let traffic = compile::compile(&workload_with_values, &listener.host(), &load.http2, read)?;
         let stamps = stamps(observe, load.driver)?;
-        let base = once(listener, traffic, load.http2);
+        let base = single_request(listener, traffic, load.http2);
         Ok(load::LoadSpec {
             endpoint: Endpoint { stamps, sources: sources(conditions, &load), ..base.endpoint },
             page_connections: workload.page_connections(),
             seed,
             spin: match load.priority {
-                // A real-time worker wakes at once, and must leave its CPUs to others in between.
+                // A real-time worker wakes at once without polling, which would block its CPU.
                 Priority::Realtime => SpinPolicy::Never,
-                Priority::Normal => load::polling(load.spin, &step.arrivals, is_apart),
+                Priority::Normal => load::polling(load.spin, &step.arrivals, has_own_cpus),
             },
             cpus: placement.generator.clone(),
             load,
@@ -90,18 +90,19 @@ impl LoadPoint<'_> {
     }
 }
 
-/// Returns the source addresses in a network namespace; empty: the default ones.
+/// Returns the source addresses in a network namespace. Empty: the default address is used. A load
+/// that replaces its connections would exhaust the ports of a single address.
 fn sources(conditions: &Conditions, load: &Load) -> Vec<IpAddr> {
-    let wears_ports_out = load.requests_per_connection.is_some();
+    let replaces_connections = load.requests_per_connection.is_some();
     match conditions.isolation {
-        Isolation::Netns if wears_ports_out => {
+        Isolation::Netns if replaces_connections => {
             network::client_addresses(limits::LOOPBACK_SOURCES).collect()
         }
         Isolation::Netns | Isolation::None => Vec::new(),
     }
 }
 
-/// Returns which time stamps are kept: the kernel's as well, or only the generator's.
+/// Returns the additional time stamps that are recorded: the kernel's, or none.
 fn stamps(observe: &BTreeSet<Probe>, driver: DriverKind) -> Result<Stamps, String> {
     match (observe.contains(&Probe::KernelStamps), driver) {
         (false, _) => Ok(Stamps::None),
@@ -110,10 +111,10 @@ fn stamps(observe: &BTreeSet<Probe>, driver: DriverKind) -> Result<Stamps, Strin
     }
 }
 
-/// Returns a load of one request with long time-outs, sent to a listener, as a base for other
-/// loads.
+/// Returns a load of one request with long time-outs, sent to a listener. Other loads are derived
+/// from it.
 #[must_use]
-pub fn once(listener: &Listener, traffic: Traffic, http2: Http2) -> load::LoadSpec {
+pub fn single_request(listener: &Listener, traffic: Traffic, http2: Http2) -> load::LoadSpec {
     let patience_ns = CHECK.as_nanos() as u64;
     load::LoadSpec {
         endpoint: listener.addr.into(),

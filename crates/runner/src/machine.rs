@@ -1,4 +1,5 @@
-//! Reads how the generator's CPUs are used, at both edges of the measured window.
+//! Reads the use of the generator's CPUs at both edges of the measured window. Other programs on
+//! these CPUs make a measurement doubtful.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +11,14 @@ use dyno_observer::{host, monotonic_ns, proc, suspended_ns};
 
 use crate::drops::DropWatch;
 
-/// Most other processes that are named, and the least share of one CPU of such a process.
-const NAMED: usize = 3;
-/// The same for all CPUs, whose processes include the servers.
-const NAMED_EVERYWHERE: usize = 24;
-const WORTH_NAMING: f64 = 0.02;
+/// Most other processes on the generator's CPUs that are recorded.
+const MAX_PROCESSES: usize = 3;
+
+/// Most other processes on all CPUs that are recorded. They include the servers.
+const MAX_PROCESSES_ON_ALL_CPUS: usize = 24;
+
+/// Least share of one CPU that a recorded process used.
+const MIN_SHARE: f64 = 0.02;
 
 /// The readings of one load's CPUs.
 #[derive(Debug)]
@@ -44,8 +48,8 @@ struct Reading {
 }
 
 impl MachineWatch {
-    /// `bound`: the CPUs that the workers are bound to, one each. Empty: the workers run on any CPU
-    /// of this process.
+    /// Takes the readings before a load. `bound`: the CPUs that the workers are bound to. Empty:
+    /// the workers run on any CPU of this process.
     pub(crate) fn new(bound: &[u32]) -> MachineWatch {
         MachineWatch {
             cpus: if bound.is_empty() { allowed_cpus() } else { bound.to_vec() },
@@ -60,25 +64,24 @@ impl MachineWatch {
         }
     }
 
-    /// The measured window opens.
+    /// Takes the reading at which the measured window opens.
     pub(crate) fn open(&mut self) {
         self.opens = Some(self.read());
     }
 
-    /// The measured window closes.
+    /// Takes the reading at which the measured window closes.
     pub(crate) fn close(&mut self) {
         self.closes = Some(self.read());
     }
 
     fn read(&self) -> Reading {
-        let is_ours = |cpu: &CpuUse| self.cpus.contains(&cpu.cpu);
+        let is_watched = |cpu: &CpuUse| self.cpus.contains(&cpu.cpu);
         Reading {
             // Read with the counters: shares are over the time between two readings.
             at_ns: monotonic_ns(),
-            cpus: host::each_cpu().into_iter().filter(is_ours).collect(),
+            cpus: host::each_cpu().into_iter().filter(is_watched).collect(),
             own_ns: proc::own_cpu_ns(),
             quota: self.quota.as_ref().and_then(Quota::read),
-            // With the other counters of the same edge.
             suspended_ns: suspended_ns(),
         }
     }
@@ -104,8 +107,8 @@ impl MachineWatch {
             bound: self.bound,
             own_ns: last.own_ns - first.own_ns,
             quota: last.quota.zip(first.quota).map(|(last, first)| growth_since(last, first)),
-            others: largest_uses(here, spent_ns, NAMED),
-            everywhere: Some(largest_uses(everywhere.iter(), spent_ns, NAMED_EVERYWHERE)),
+            others: largest_uses(here, spent_ns, MAX_PROCESSES),
+            everywhere: Some(largest_uses(everywhere.iter(), spent_ns, MAX_PROCESSES_ON_ALL_CPUS)),
             everywhere_ns: Some(spent_ns),
             heat: host::max_throttling(&self.heat, &heat()),
             path: Some(self.path.growth()),
@@ -150,9 +153,9 @@ fn largest_uses<'a>(
     spent_ns: u64,
     most: usize,
 ) -> Vec<OtherUse> {
-    let least = spent_ns as f64 * WORTH_NAMING;
-    let worth = others.map(|(_, other)| other).filter(|other| other.run_ns as f64 > least);
-    worth.take(most).cloned().collect()
+    let least = spent_ns as f64 * MIN_SHARE;
+    let large = others.map(|(_, other)| other).filter(|other| other.run_ns as f64 > least);
+    large.take(most).cloned().collect()
 }
 
 #[cfg(test)]
@@ -170,19 +173,20 @@ mod tests {
     }
 
     #[test]
-    fn others_are_those_on_our_cpus_by_what_they_used_meanwhile() {
+    fn other_uses_are_sorted_by_cpu_time_between_lists() {
         let before = vec![other(1, 1000, 0), other(2, 500, 0), other(3, 0, 1)];
         let after = vec![other(1, 1010, 0), other(2, 700, 0), other(3, 900, 1), other(4, 50, 0)];
         let used = other_uses(&before, &after, &BTreeSet::new(), u64::MAX);
-        let shown: Vec<_> = used.iter().map(|(cpu, o)| (o.pid, o.run_ns, *cpu)).collect();
-        assert_eq!(shown, [(3, 900, 1), (2, 200, 0), (4, 50, 0), (1, 10, 0)]);
+        let uses: Vec<_> = used.iter().map(|(cpu, o)| (o.pid, o.run_ns, *cpu)).collect();
+        assert_eq!(uses, [(3, 900, 1), (2, 200, 0), (4, 50, 0), (1, 10, 0)]);
         let here = used.iter().filter(|(cpu, _)| *cpu == 0);
-        let pids: Vec<u32> = largest_uses(here, 1000, NAMED).iter().map(|o| o.pid).collect();
-        assert_eq!(pids, [2, 4], "the first used 1 % of the time: not worth a word");
+        let pids: Vec<u32> =
+            largest_uses(here, 1000, MAX_PROCESSES).iter().map(|o| o.pid).collect();
+        assert_eq!(pids, [2, 4], "the first process used only 1 % of a CPU");
     }
 
     #[test]
-    fn machine_is_read_at_both_edges() {
+    fn finish_returns_use_between_both_edges() {
         let mut watch = MachineWatch::new(&[]);
         watch.open();
         let mut x = 1u64;
@@ -194,9 +198,6 @@ mod tests {
         let machine = watch.finish().unwrap();
         assert!(machine.own_ns >= 2_000_000 && machine.length_ns > 0, "{machine:?}");
         assert!(!machine.bound && !machine.cpus.is_empty(), "{machine:?}");
-        assert!(
-            MachineWatch::new(&[0]).finish().is_none(),
-            "a load that never came to its window has none"
-        );
+        assert!(MachineWatch::new(&[0]).finish().is_none(), "the window never opened");
     }
 }

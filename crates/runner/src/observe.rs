@@ -1,4 +1,4 @@
-//! Selection of probes: `[observe]` of a suite, and `--observe`.
+//! Selects the probes of a run: `[observe]` of a suite, and `--observe`.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ pub(crate) struct RawObserve {
 
 impl RawObserve {
     pub(crate) fn probes(&self) -> BTreeSet<Probe> {
-        let said = |probe| match probe {
+        let setting = |probe| match probe {
             Probe::KernelStamps => self.kernel_stamps,
             Probe::Syscalls => self.syscalls,
             Probe::EverySyscall => self.every_syscall,
@@ -40,20 +40,20 @@ impl RawObserve {
         };
         Probe::ALL
             .into_iter()
-            .filter(|probe| said(*probe).unwrap_or(probe.is_enabled_by_default()))
+            .filter(|probe| setting(*probe).unwrap_or(probe.is_enabled_by_default()))
             .collect()
     }
 }
 
 /// Override of a suite's probes by the command line: other probes, or probes to leave out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// `None`: the suite's.
-    instead: Option<BTreeSet<Probe>>,
-    without: BTreeSet<Probe>,
+pub struct ProbeChoice {
+    /// Probes that replace the suite's. `None`: the suite's are used.
+    replacement: Option<BTreeSet<Probe>>,
+    removed: BTreeSet<Probe>,
 }
 
-const USUAL: &str = "default";
+const DEFAULT: &str = "default";
 const NONE: &str = "none";
 const WITHOUT: &str = "no-";
 
@@ -64,38 +64,40 @@ pub fn help() -> String {
         probes.map(Probe::name).collect::<Vec<_>>().join(", ")
     };
     format!(
-        "Probes, separated by commas: {}; `{USUAL}`: {}; `{NONE}`; {WITHOUT}NAME: all but NAME \
+        "Probes, separated by commas: {}; `{DEFAULT}`: {}; `{NONE}`; {WITHOUT}NAME: all but NAME \
          [default: the suite's]",
         names(&mut Probe::ALL.into_iter()),
         names(&mut Probe::ALL.into_iter().filter(|probe| probe.is_enabled_by_default()))
     )
 }
 
-impl Choice {
+impl ProbeChoice {
     /// Parses names of probes, separated by commas: `default` and `none` are sets, `no-NAME`
     /// removes a probe.
     ///
     /// # Errors
     /// An unknown word; as a sentence.
-    pub fn parse(text: &str) -> Result<Choice, String> {
-        let mut choice = Choice { instead: None, without: BTreeSet::new() };
+    pub fn parse(text: &str) -> Result<ProbeChoice, String> {
+        let mut choice = ProbeChoice { replacement: None, removed: BTreeSet::new() };
         for word in text.split(',').map(str::trim) {
             match word {
-                USUAL => choice.instead.get_or_insert_default().extend(default_probes()),
-                NONE => drop(choice.instead.get_or_insert_default()),
+                DEFAULT => choice.replacement.get_or_insert_default().extend(default_probes()),
+                NONE => drop(choice.replacement.get_or_insert_default()),
                 _ => match word.strip_prefix(WITHOUT) {
-                    Some(name) => drop(choice.without.insert(probe(name, word)?)),
-                    None => drop(choice.instead.get_or_insert_default().insert(probe(word, word)?)),
+                    Some(name) => drop(choice.removed.insert(probe(name, word)?)),
+                    None => {
+                        choice.replacement.get_or_insert_default().insert(probe(word, word)?);
+                    }
                 },
             }
         }
         Ok(choice)
     }
 
-    /// Returns the probes to use if the suite has these.
+    /// Returns the probes to use with a suite that has these.
     #[must_use]
     pub fn choose(&self, suite: &BTreeSet<Probe>) -> BTreeSet<Probe> {
-        self.instead.as_ref().unwrap_or(suite).difference(&self.without).copied().collect()
+        self.replacement.as_ref().unwrap_or(suite).difference(&self.removed).copied().collect()
     }
 }
 
@@ -103,11 +105,11 @@ impl Choice {
 fn probe(name: &str, word: &str) -> Result<Probe, String> {
     let known = Probe::ALL.into_iter().find(|probe| probe.name() == name);
     known.ok_or_else(|| {
-        let names = Probe::ALL.iter().map(|probe| probe.name()).chain([USUAL, NONE]);
+        let names = Probe::ALL.iter().map(|probe| probe.name()).chain([DEFAULT, NONE]);
         match nearest(name, names) {
             Some(near) => format!("unknown probe {word:?}\nhint: did you mean {near:?}?"),
             None => format!(
-                "unknown probe {word:?}\nhint: use {}, {USUAL} or {NONE}, or {WITHOUT}NAME to \
+                "unknown probe {word:?}\nhint: use {}, {DEFAULT} or {NONE}, or {WITHOUT}NAME to \
                  leave one out",
                 Probe::ALL.map(Probe::name).join(", ")
             ),
@@ -119,25 +121,25 @@ fn probe(name: &str, word: &str) -> Result<Probe, String> {
 mod tests {
     use super::*;
 
-    fn chosen(text: &str) -> BTreeSet<Probe> {
-        Choice::parse(text).unwrap().choose(&[Probe::States, Probe::Modes].into())
+    fn choose_from(text: &str) -> BTreeSet<Probe> {
+        ProbeChoice::parse(text).unwrap().choose(&[Probe::States, Probe::Modes].into())
     }
 
     #[test]
-    fn probes_are_named_in_place_of_the_suites_or_taken_away() {
-        assert_eq!(chosen("none"), [].into());
-        assert_eq!(chosen("default"), default_probes());
+    fn choice_replaces_or_removes_probes_of_suite() {
+        assert_eq!(choose_from("none"), [].into());
+        assert_eq!(choose_from("default"), default_probes());
         assert_eq!(
-            chosen("default, modes"),
+            choose_from("default, modes"),
             [Probe::Syscalls, Probe::States, Probe::Modes, Probe::Runtime].into()
         );
-        assert_eq!(chosen("every-syscall"), [Probe::EverySyscall].into());
-        assert_eq!(chosen("no-modes"), [Probe::States].into());
-        assert_eq!(chosen("default,no-states"), [Probe::Syscalls, Probe::Runtime].into());
+        assert_eq!(choose_from("every-syscall"), [Probe::EverySyscall].into());
+        assert_eq!(choose_from("no-modes"), [Probe::States].into());
+        assert_eq!(choose_from("default,no-states"), [Probe::Syscalls, Probe::Runtime].into());
     }
 
     #[test]
-    fn help_names_every_probe_and_the_defaults() {
+    fn help_names_every_probe_and_defaults() {
         let help = help();
         for probe in Probe::ALL {
             assert!(help.contains(probe.name()), "{}: {help}", probe.name());
@@ -161,15 +163,15 @@ mod tests {
     }
 
     #[test]
-    fn wrong_name_is_reported_with_the_nearest_correct_one() {
-        let wrong = |text| Choice::parse(text).unwrap_err();
+    fn parse_unknown_probe_suggests_nearest_name() {
+        let wrong = |text| ProbeChoice::parse(text).unwrap_err();
         assert_eq!(wrong("stats"), "unknown probe \"stats\"\nhint: did you mean \"states\"?");
         assert_eq!(wrong("no-stats"), "unknown probe \"no-stats\"\nhint: did you mean \"states\"?");
         assert!(wrong("zzz").ends_with("or no-NAME to leave one out"));
     }
 
     #[test]
-    fn suite_turns_each_probe_on_or_off() {
+    fn raw_observe_overrides_default_probes() {
         let raw: RawObserve = toml::from_str("states = false\nevery_syscall = true").unwrap();
         assert_eq!(raw.probes(), [Probe::Syscalls, Probe::EverySyscall, Probe::Runtime].into());
         assert_eq!(RawObserve::default().probes(), default_probes());

@@ -1,5 +1,5 @@
-//! The order in which a block starts its arms: balanced, so that a drift of the machine favours no
-//! arm.
+//! Determines the order in which each block starts its arms. The orders are balanced, so that a
+//! drift of the machine favours none of the arms.
 
 use dyno_archive::plan::{Launch, Order};
 use dyno_engine::rng::Rng;
@@ -11,14 +11,14 @@ use dyno_engine::rng::Rng;
 /// `⌊n/2⌋` times.
 pub(crate) fn order_launches(arms: usize, repeats: u32, order: Order, seed: u64) -> Vec<Launch> {
     let mut orders = BalancedOrders::new(arms, seed);
-    let of_block = |block: u32| {
+    let block_launches = |block: u32| {
         let arms: Vec<usize> = match order {
             Order::Random => orders.next_order(),
             Order::Fixed => (0..arms).collect(),
         };
         arms.into_iter().map(move |arm| Launch::alone(arm, block))
     };
-    (0..repeats).flat_map(of_block).collect()
+    (0..repeats).flat_map(block_launches).collect()
 }
 
 /// An endless supply of orders.
@@ -30,9 +30,9 @@ pub(crate) fn order_launches(arms: usize, repeats: u32, order: Order, seed: u64)
 struct BalancedOrders {
     arms: usize,
     rng: Rng,
-    /// The orders of the current set that are still to come.
+    /// The unused orders of the current set.
     rows: Vec<Vec<usize>>,
-    /// The second of two blocks has the mirror image of the first.
+    /// The order of the next block, if it is the second of a pair.
     mirror: Option<Vec<usize>>,
 }
 
@@ -51,7 +51,8 @@ impl BalancedOrders {
         let mut order = self.rows.pop().unwrap_or_default();
         let mut mirror = order.clone();
         mirror.reverse();
-        // CPUs may change places from block to block: no row is bound to one of them.
+        // Servers and generator may exchange CPUs from block to block. With a random choice, no row
+        // is always measured on the same CPUs.
         if self.rng.chance(0.5) {
             std::mem::swap(&mut order, &mut mirror);
         }
@@ -67,9 +68,11 @@ impl BalancedOrders {
         self.rng.shuffle(&mut names);
         // 0, 1, n − 1, 2, n − 2, …: neighbours differ by every number once, in one direction or the
         // other.
-        let zigzag =
-            |place: usize| if place % 2 == 1 { place / 2 + 1 } else { (n - place / 2) % n };
-        let row = |shift: usize| (0..n).map(|place| names[(zigzag(place) + shift) % n]).collect();
+        let zigzag = |position: usize| {
+            if position % 2 == 1 { position / 2 + 1 } else { (n - position / 2) % n }
+        };
+        let row =
+            |shift: usize| (0..n).map(|position| names[(zigzag(position) + shift) % n]).collect();
         let mut rows: Vec<Vec<usize>> =
             (0..if n.is_multiple_of(2) { n / 2 } else { n }).map(row).collect();
         self.rng.shuffle(&mut rows);
@@ -97,18 +100,18 @@ mod tests {
             .collect()
     }
 
-    fn place(order: &[usize], arm: usize) -> usize {
-        order.iter().position(|one| *one == arm).unwrap()
+    fn position(order: &[usize], arm: usize) -> usize {
+        order.iter().position(|other| *other == arm).unwrap()
     }
 
-    /// In how many of the orders the first arm stands before the second.
+    /// Returns the number of orders in which arm `a` stands before arm `b`.
     fn count_first(orders: &[Vec<usize>], a: usize, b: usize) -> usize {
-        orders.iter().filter(|order| place(order, a) < place(order, b)).count()
+        orders.iter().filter(|order| position(order, a) < position(order, b)).count()
     }
 
     proptest! {
         #[test]
-        fn each_pair_stands_in_both_orders(
+        fn each_pair_has_both_orders_equally_often(
             arms in 1usize..12,
             blocks in 1u32..24,
             seed in 0u64..u64::MAX,
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_sets_spread_who_follows_whom() {
+    fn whole_set_has_each_successor_equally_often() {
         for arms in 2..=9usize {
             let blocks = if arms % 2 == 0 { arms } else { 2 * arms };
             let mut follows: BTreeMap<(usize, usize), usize> = BTreeMap::new();
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_draw_different_orders() {
+    fn different_seeds_draw_different_orders() {
         let drawn: BTreeSet<Vec<Vec<usize>>> = (0..100).map(|seed| orders(7, 5, seed)).collect();
         assert!(drawn.len() > 95, "{}", drawn.len());
         assert_eq!(orders(7, 5, 3), orders(7, 5, 3));
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_orders_are_the_suites() {
+    fn fixed_order_is_the_order_of_the_suite() {
         let launches = order_launches(3, 2, Order::Fixed, 1);
         let arms: Vec<usize> = launches.iter().map(|launch| launch.arms[0]).collect();
         assert_eq!(arms, [0, 1, 2, 0, 1, 2]);
@@ -177,14 +180,14 @@ mod tests {
     /// Noise of a start, as a logarithm.
     const NOISE: f64 = 0.01;
 
-    /// Normal by the sum of twelve uniform numbers (Irwin and Hall), whose tails are short enough
-    /// for a drift and long enough for a noise of this size.
+    /// Returns an approximately normal number: the sum of twelve uniform numbers (Irwin and Hall).
+    /// Its tails are accurate enough for this simulation.
     fn normal(rng: &mut Rng) -> f64 {
         (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0
     }
 
-    /// Throughput of equal servers, arm by arm, on a machine that drifts by so many times the noise
-    /// from start to start.
+    /// Returns the throughput of equal servers, arm by arm, on a machine that drifts from start to
+    /// start. `size`: size of the drift, in multiples of the noise.
     fn equal_servers(orders: &[Vec<usize>], drift: Drift, size: f64, rng: &mut Rng) -> Vec<Series> {
         let arms = orders[0].len();
         let starts = (orders.len() * arms) as f64;
@@ -210,7 +213,7 @@ mod tests {
 
     /// Returns whether two equal servers are distinguished: by the ranking, or by comparisons of
     /// all pairs.
-    fn is_alarm(servers: &[Series]) -> bool {
+    fn is_false_alarm(servers: &[Series]) -> bool {
         let ranking = Ranking::new(servers, Looks::AtTheEnd);
         let all = servers.len();
         let is_ranked = ranking
@@ -226,7 +229,7 @@ mod tests {
     }
 
     /// Returns the share of worlds in which equal servers are distinguished.
-    fn alarms(
+    fn false_alarm_share(
         arms: usize,
         drift: Drift,
         size: f64,
@@ -236,7 +239,7 @@ mod tests {
         let mut rng = Rng::new(arms as u64 * 1000 + size as u64);
         let is_alarmed = |seed: &u64| {
             let orders = orders_of(*seed);
-            is_alarm(&equal_servers(&orders, drift, size, &mut rng))
+            is_false_alarm(&equal_servers(&orders, drift, size, &mut rng))
         };
         (0..WORLDS).filter(is_alarmed).count() as f64 / WORLDS as f64
     }
@@ -247,11 +250,13 @@ mod tests {
     const SAMPLING: f64 = 0.021;
 
     #[test]
-    fn drift_distinguishes_no_equal_servers() {
+    fn balanced_orders_rarely_distinguish_equal_servers() {
         for (arms, blocks) in
             [2, 4, 7].into_iter().flat_map(|arms| [3, 4, 5, 6, 9].map(|n| (arms, n)))
         {
-            let share = |drift, size| alarms(arms, drift, size, |seed| orders(arms, blocks, seed));
+            let share = |drift, size| {
+                false_alarm_share(arms, drift, size, |seed| orders(arms, blocks, seed))
+            };
             let no_drift = share(Drift::Steady, 0.0);
             assert!(no_drift <= 0.05 + SAMPLING, "{arms} arms, {blocks} blocks: {no_drift}");
             for (drift, size) in
@@ -283,7 +288,7 @@ mod tests {
             (0..5).map(order).collect()
         };
         let fixed = |_: u64| vec![(0..4).collect::<Vec<usize>>(); 5];
-        assert!(alarms(4, Drift::Steady, 4.0, drawn) > 0.08);
-        assert!(alarms(4, Drift::Steady, 2.0, fixed) > 0.9);
+        assert!(false_alarm_share(4, Drift::Steady, 4.0, drawn) > 0.08);
+        assert!(false_alarm_share(4, Drift::Steady, 2.0, fixed) > 0.9);
     }
 }

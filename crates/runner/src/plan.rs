@@ -1,4 +1,5 @@
-//! Resolution of a suite to a plan in which nothing is implicit.
+//! Resolves a suite to a plan in which nothing is implicit, so that an archived plan describes its
+//! run completely.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,9 +24,10 @@ use dyno_workload::text::{FileError, nearest};
 use crate::backends::{self, Needs};
 use crate::bodies;
 use crate::limits::{
-    AGAIN_AT_LEAST, AGAIN_OF, IDLE, PLANNED, PROFILE, REST, SEARCH_LOADS, SEARCH_WARMUP_NS,
+    IDLE_MEASUREMENT, MAX_TRIALS, MIN_RERUNS, PROFILE_LENGTH, REST, SEARCH_LOADS, SEARCH_WARMUP_NS,
+    TRIALS_PER_RERUN,
 };
-use crate::observe::Choice;
+use crate::observe::ProbeChoice;
 use crate::orders::order_launches;
 use crate::price;
 use crate::run::{search, warm};
@@ -40,7 +42,7 @@ pub struct Overrides {
     pub only: Vec<String>,
     pub driver: Option<DriverKind>,
     /// Probes in place of the suite's.
-    pub observe: Option<Choice>,
+    pub observe: Option<ProbeChoice>,
 }
 
 /// A plan, with the definitions that its servers are built and started from.
@@ -73,16 +75,18 @@ impl Planned {
         definitions: Vec<Definition>,
         backends: Vec<Definition>,
     ) -> Result<Planned, String> {
-        let of_arm = |arm: &Arm| {
+        let with_environment = |arm: &Arm| {
             let mut definition = definitions[arm.subject].clone();
             definition.start.env.extend(arm.conditions.env.clone());
             let inherit = arm.conditions.inherit.iter().map(|name| Inherit::parse(name));
             definition.start.inherit.extend(inherit.collect::<Result<Vec<_>, _>>()?);
             Ok(definition)
         };
-        let arms = plan.arms.iter().map(of_arm).collect::<Result<_, String>>()?;
-        let take = |all: &[Definition]| all.iter().map(Snapshot::take).collect();
-        let snapshots = Snapshots { subjects: take(&definitions), backends: take(&backends) };
+        let arms = plan.arms.iter().map(with_environment).collect::<Result<_, String>>()?;
+        let snapshots = Snapshots {
+            subjects: definitions.iter().map(Snapshot::take).collect(),
+            backends: backends.iter().map(Snapshot::take).collect(),
+        };
         Ok(Planned { plan, definitions, arms, backends, snapshots })
     }
 
@@ -94,8 +98,9 @@ impl Planned {
         let folders = Folders(plan.subjects_folders.iter().map(PathBuf::from).collect());
         let suite = PathBuf::from(&plan.suite.path);
         let whole = |message: String| FileError::whole(&suite, message);
-        let found = |found: Result<Definition, DefinitionError>, variant: &Option<String>| {
-            let definition = found.map_err(|error| match error {
+        let with_variant = |result: Result<Definition, DefinitionError>,
+                            variant: &Option<String>| {
+            let definition = result.map_err(|error| match error {
                 DefinitionError::NotFound(why) => whole(why),
                 DefinitionError::Invalid(error) => *error,
             })?;
@@ -106,18 +111,18 @@ impl Planned {
         };
         let subjects = plan.subjects.iter().map(|subject| {
             let Name(name) = Name::parse(&subject.name).map_err(whole)?;
-            found(folders.subject(&name), &subject.variant)
+            with_variant(folders.subject(&name), &subject.variant)
         });
         let subjects = subjects.collect::<Result<_, _>>()?;
-        // The suite's additions to a back end are only in the suite.
+        // The suite's settings for back ends are in its source, and not in the plan.
         let entries = if plan.backends.is_empty() {
             Vec::new()
         } else {
             SuiteFile::parse(&suite, &plan.suite.source, &plan.suite.profiles)?.backends
         };
         let backends = plan.backends.iter().map(|backend| {
-            let Name(of) = Name::parse(&backend.of).map_err(whole)?;
-            let definition = found(folders.backend(&of), &backend.variant)?;
+            let Name(name) = Name::parse(&backend.of).map_err(whole)?;
+            let definition = with_variant(folders.backend(&name), &backend.variant)?;
             Ok(backends::with_entry(
                 definition,
                 entries.iter().find(|entry| entry.name == backend.name),
@@ -128,7 +133,7 @@ impl Planned {
     }
 }
 
-/// Returns why this machine cannot run a subject, as a sentence; `None`: it can.
+/// Returns why this machine cannot run a server, as a sentence. `None`: it can.
 pub type UnmetNeed<'a> = dyn Fn(&Definition) -> Option<String> + 'a;
 
 /// Checks that the bodies in flight at each step fit into memory.
@@ -139,8 +144,8 @@ fn check_bodies(plan: &Plan) -> Result<(), String> {
     })
 }
 
-/// Resolves a suite. Builds and starts nothing; `unmet` is called for every subject that serves a
-/// workload, and for the back ends that these need.
+/// Resolves a suite, without building or starting servers. `unmet` is called for every subject that
+/// serves a workload, and for the back ends that these need.
 pub fn resolve(
     suite: SuiteFile,
     folders: &Folders,
@@ -160,17 +165,17 @@ pub fn resolve(
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
     let served_by_arm: Vec<_> = subject_of.iter().map(|subject| &served[*subject]).collect();
     check_size(repeats, &served_by_arm, &suite.steps_of).map_err(whole)?;
-    check_number(&suite, entries.len()).map_err(located)?;
+    check_arm_count(&suite, entries.len()).map_err(located)?;
     check_cpusets(&suite, allowed_cpus).map_err(located)?;
     let needs = needs_of_arms((&entries, &subject_of), &definitions);
     let suite_backends = backends::choose(&suite, folders, &needs, &others)?;
-    let placement = place(suite.limits.cpuset.clone(), &suite_backends.cpus(), allowed_cpus);
+    let placement = place_parts(suite.limits.cpuset.clone(), &suite_backends.cpus(), allowed_cpus);
     let backends = suite_backends.to_plan(&placement, allowed_cpus, unmet);
-    backends::skip_subjects(&mut subjects, &subject_of, &suite_backends.of_arm, &backends);
+    backends::skip_subjects(&mut subjects, &subject_of, &suite_backends.by_arm, &backends);
     let (observe, driver) = probes_and_driver(&suite, overrides).map_err(located)?;
     let arms =
-        planned_arms(&suite, (&entries, &subject_of), &placement, &suite_backends.of_arm, &observe);
-    experiment::check_varied(&suite, &entries, &|place| subjects[subject_of[place]].control)
+        planned_arms(&suite, (&entries, &subject_of), &placement, &suite_backends.by_arm, &observe);
+    experiment::check_varied(&suite, &entries, &|index| subjects[subject_of[index]].control)
         .map_err(located)?;
     let duet = duet::members(&suite, &arms, &subjects);
     duet::check_members(&suite, &duet, (&arms, &subjects)).map_err(located)?;
@@ -184,7 +189,7 @@ pub fn resolve(
         seed,
         repeats,
         stop: suite.stop,
-        again: if suite.again { again_at_most(trials.len()) } else { 0 },
+        again: if suite.again { max_reruns(trials.len()) } else { 0 },
         order: suite.order,
         slice_ns: suite.slice_ns,
         duet,
@@ -210,12 +215,14 @@ pub fn resolve(
     Planned::new(plan, definitions, suite_backends.definitions).map_err(whole)
 }
 
-/// Returns the needs of each arm. `arms`: their entries in the suite, and the places of their
+/// Returns the needs of each arm. `arms`: their entries in the suite, and the indexes of their
 /// subjects.
 fn needs_of_arms(arms: (&[SuiteSubject], &[usize]), definitions: &[Definition]) -> Vec<Needs> {
     let (entries, subject_of) = arms;
-    let pairs = entries.iter().zip(subject_of);
-    pairs.map(|(entry, subject)| Needs::from_definition(&definitions[*subject], entry)).collect()
+    let needs = |(entry, subject): (&SuiteSubject, &usize)| {
+        Needs::from_definition(&definitions[*subject], entry)
+    };
+    entries.iter().zip(subject_of).map(needs).collect()
 }
 
 /// Returns the probes of the suite, as changed by the command line, and the driver of the load.
@@ -231,9 +238,9 @@ fn probes_and_driver(
     Ok((observe, driver))
 }
 
-/// Returns the driver of the load: the named one, else the best that supports the probes.
-fn driver(named: Option<DriverKind>, observe: &BTreeSet<Probe>) -> Result<DriverKind, Mistake> {
-    match (named, observe.contains(&Probe::KernelStamps)) {
+/// Returns the driver of the load: the requested one, or the best that supports the probes.
+fn driver(requested: Option<DriverKind>, observe: &BTreeSet<Probe>) -> Result<DriverKind, Mistake> {
+    match (requested, observe.contains(&Probe::KernelStamps)) {
         (None, true) => Ok(DriverKind::Epoll),
         (None, false) => Ok(dyno_driver::best_driver().0),
         (Some(DriverKind::Uring), true) => Err(mistake("driver", NO_STAMPS).with_parent("load")),
@@ -248,7 +255,7 @@ const NO_STAMPS: &str = "driver \"uring\": cannot read the kernel's time stamps\
 struct ChosenSubjects {
     /// One per arm.
     entries: Vec<SuiteSubject>,
-    /// One per subject: several arms may be of one.
+    /// One per subject. A subject may have several arms.
     definitions: Vec<Definition>,
     /// Index of each arm's subject.
     subject_of: Vec<usize>,
@@ -258,6 +265,7 @@ struct ChosenSubjects {
     others: Vec<Needs>,
 }
 
+/// Finds the subjects to run, and the workloads that each serves.
 fn choose(
     suite: &SuiteFile,
     folders: &Folders,
@@ -269,9 +277,9 @@ fn choose(
     let mut left_out = Vec::new();
     if !overrides.only.is_empty() {
         check_only(&overrides.only, &entries).map_err(|message| FileError::whole(path, message))?;
-        (entries, left_out) = entries
-            .into_iter()
-            .partition(|w| subject_names(w).iter().any(|name| overrides.only.contains(name)));
+        (entries, left_out) = entries.into_iter().partition(|entry| {
+            subject_names(entry).iter().any(|name| overrides.only.contains(name))
+        });
     }
     let find = |entry: &SuiteSubject| {
         let at = |key, message| document.locate(subject_mistake(entry, key, message));
@@ -288,7 +296,7 @@ fn choose(
     }
     let served = definitions
         .iter()
-        .map(|d| suite.workloads.iter().map(|w| serves(d, w)).collect())
+        .map(|d| suite.workloads.iter().map(|w| check_serves(d, w)).collect())
         .collect();
     let others = left_out
         .iter()
@@ -302,12 +310,12 @@ fn planned_arms(
     suite: &SuiteFile,
     (entries, subject_of): (&[SuiteSubject], &[usize]),
     placement: &Placement,
-    backends_of_arm: &[Result<Vec<usize>, String>],
+    backends_by_arm: &[Result<Vec<usize>, String>],
     observe: &BTreeSet<Probe>,
 ) -> Vec<Arm> {
-    let arm = |(place, entry): (usize, &SuiteSubject)| {
-        let mut arm = planned_arm((subject_of[place], entry), &suite.limits, placement);
-        arm.backends = backends_of_arm[place].clone().unwrap_or_default();
+    let arm = |(index, entry): (usize, &SuiteSubject)| {
+        let mut arm = planned_arm((subject_of[index], entry), &suite.limits, placement);
+        arm.backends = backends_by_arm[index].clone().unwrap_or_default();
         arm.conditions.observe.clone_from(observe);
         arm.conditions.isolation = suite.isolation;
         arm
@@ -315,8 +323,8 @@ fn planned_arms(
     entries.iter().enumerate().map(arm).collect()
 }
 
-/// Checks that this many arms can take turns, and allow an early end of the run.
-fn check_number(suite: &SuiteFile, arms: usize) -> Result<(), Mistake> {
+/// Checks that the suite's turns and its early end are possible with this number of arms.
+fn check_arm_count(suite: &SuiteFile, arms: usize) -> Result<(), Mistake> {
     turns::check_length(suite, arms)?;
     stop::check_subjects(suite.stop.as_ref(), arms)
 }
@@ -342,7 +350,7 @@ fn planned_arm(
     Arm { name: entry.id(), level: entry.level, subject, backends: Vec::new(), conditions }
 }
 
-/// Checks that no two arms have one name, and that the baseline is one of them; the baseline may be
+/// Checks that arms have different names, and that the baseline is one of them. The baseline may be
 /// missing if only some arms are run.
 fn check_arms(
     entries: &[SuiteSubject],
@@ -356,7 +364,7 @@ fn check_arms(
                  `name`",
                 entry.id()
             );
-            return Err(mistake("subjects", message).with_child(entry.place).with_child("use"));
+            return Err(mistake("subjects", message).with_child(entry.index).with_child("use"));
         }
     }
     match suite.report.baseline.as_ref().filter(|_| overrides.only.is_empty()) {
@@ -368,8 +376,8 @@ fn check_arms(
     }
 }
 
-/// Checks that the CPUs that the suite names can be used here: otherwise results would be divided
-/// by too many CPUs.
+/// Checks that dyno may use the CPUs that the suite names. Otherwise results would be divided by
+/// too many CPUs.
 fn check_cpusets(suite: &SuiteFile, allowed: &[u32]) -> Result<(), Mistake> {
     if let Some(cpuset) = &suite.limits.cpuset {
         check_cpuset(cpuset, allowed).map_err(|m| m.with_parent("limits"))?;
@@ -398,8 +406,8 @@ pub(crate) fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistak
 
 fn check_only(only: &[String], entries: &[SuiteSubject]) -> Result<(), String> {
     let mut known: Vec<String> = entries.iter().flat_map(subject_names).collect();
-    let mut seen = BTreeSet::new();
-    known.retain(|name| seen.insert(name.clone()));
+    let mut listed = BTreeSet::new();
+    known.retain(|name| listed.insert(name.clone()));
     match only.iter().find(|name| !known.contains(name)) {
         None => Ok(()),
         Some(name) => Err(match nearest(name, known.iter().map(String::as_str)) {
@@ -413,15 +421,15 @@ fn check_only(only: &[String], entries: &[SuiteSubject]) -> Result<(), String> {
     }
 }
 
-/// Returns the names of an entry on the command line.
+/// Returns the names by which the command line selects an entry.
 fn subject_names(entry: &SuiteSubject) -> [String; 3] {
     [entry.name.clone(), entry.server(), entry.id()]
 }
 
-/// Locates a mistake in a key of a subject's entry in the suite. An entry that is only a name is
-/// marked as a whole.
+/// Returns a mistake in a key of a subject's entry in the suite. If the entry is only a name, the
+/// whole entry is underlined.
 fn subject_mistake(entry: &SuiteSubject, key: &'static str, message: String) -> Mistake {
-    mistake("subjects", message).with_child(entry.place).with_child(key)
+    mistake("subjects", message).with_child(entry.index).with_child(key)
 }
 
 /// Reads the definition of a subject. `at` makes an error that points at a key of the subject's
@@ -450,7 +458,7 @@ fn planned_subjects(
     unmet: &UnmetNeed<'_>,
 ) -> Vec<Subject> {
     let subject = |subject: usize| {
-        let arm = subject_of.iter().position(|of| *of == subject).expect("it has an arm");
+        let arm = subject_of.iter().position(|other| *other == subject).expect("it has an arm");
         planned_subject(&entries[arm], &definitions[subject], &served[subject], unmet)
     };
     (0..definitions.len()).map(subject).collect()
@@ -474,14 +482,14 @@ fn planned_subject(
         build: None,
         control: definition.is_control(),
         refuses: definition.refuses,
-        skipped: serves_nothing(served).or_else(|| unmet(definition)),
+        skipped: no_workload_reason(served).or_else(|| unmet(definition)),
         build_failed: None,
     }
 }
 
-/// Checks that a subject supports a workload's protocol. `Err`: why not, as the second half of a
+/// Checks that a subject supports a workload's protocol. `Err`: the reason, as the second half of a
 /// sentence about the subject.
-fn serves(definition: &Definition, workload: &Workload) -> Result<(), String> {
+fn check_serves(definition: &Definition, workload: &Workload) -> Result<(), String> {
     let protocol = workload.protocol;
     if definition.protocols.contains(&protocol) {
         return Ok(());
@@ -490,7 +498,7 @@ fn serves(definition: &Definition, workload: &Workload) -> Result<(), String> {
 }
 
 /// Returns why a subject serves no workload and is not started. `None`: it serves at least one.
-fn serves_nothing(served: &[Result<(), String>]) -> Option<String> {
+fn no_workload_reason(served: &[Result<(), String>]) -> Option<String> {
     let reasons: Vec<&String> = served.iter().map(|s| s.as_ref().err()).collect::<Option<_>>()?;
     let first = reasons.first()?;
     let others = if reasons.iter().any(|reason| reason != first) {
@@ -503,57 +511,57 @@ fn serves_nothing(served: &[Result<(), String>]) -> Option<String> {
 
 /// Returns the workloads that a participating subject does not serve.
 fn not_served(subjects: &[Subject], served: &[Vec<Result<(), String>>]) -> Vec<NotServed> {
-    let mut all = Vec::new();
-    for (subject, of_subject) in
+    let mut list = Vec::new();
+    for (subject, workloads) in
         served.iter().enumerate().filter(|(s, _)| subjects[*s].skipped.is_none())
     {
-        for (workload, served) in of_subject.iter().enumerate() {
+        for (workload, served) in workloads.iter().enumerate() {
             if let Err(reason) = served {
-                all.push(NotServed { subject, workload, reason: reason.clone() });
+                list.push(NotServed { subject, workload, reason: reason.clone() });
             }
         }
     }
-    all
+    list
 }
 
-/// Checks that a plan does not list more trials than [`PLANNED`].
+/// Checks that a plan does not list more trials than [`MAX_TRIALS`].
 fn check_size(
     repeats: u32,
     served: &[&Vec<Result<(), String>>],
     steps_of: &[Vec<usize>],
 ) -> Result<(), String> {
-    let steps_of_subject = |of_subject: &&Vec<Result<(), String>>| -> usize {
-        of_subject
+    let count_steps = |workloads: &&Vec<Result<(), String>>| -> usize {
+        workloads
             .iter()
             .zip(steps_of)
             .filter(|(s, _)| s.is_ok())
             .map(|(_, steps)| steps.len())
             .sum()
     };
-    let trials: usize = served.iter().map(steps_of_subject).sum();
+    let trials: usize = served.iter().map(count_steps).sum();
     // The starts of a subject that serves no workload count as well.
-    let of_block = trials.max(served.len()) as u64;
-    let all = of_block.saturating_mul(u64::from(repeats));
-    if all <= PLANNED {
+    let per_block = trials.max(served.len()) as u64;
+    let total = per_block.saturating_mul(u64::from(repeats));
+    if total <= MAX_TRIALS {
         return Ok(());
     }
     Err(format!(
-        "plan: {repeats} repeats of {of_block} trials make {all} trials, more than the limit of \
-         {PLANNED}\nhint: use {} `repeats`, or fewer steps, workloads or subjects",
-        match PLANNED / of_block {
+        "plan: {repeats} repeats of {per_block} trials make {total} trials, more than the limit of \
+         {MAX_TRIALS}\nhint: use {} `repeats`, or fewer steps, workloads or subjects",
+        match MAX_TRIALS / per_block {
             0 => "fewer".into(),
             most => format!("{most} or fewer"),
         }
     ))
 }
 
-/// Returns how many trials of a plan may be re-run: a tenth, and two of a short one.
-fn again_at_most(trials: usize) -> u32 {
-    u32::try_from(trials / AGAIN_OF).unwrap_or(u32::MAX).max(AGAIN_AT_LEAST)
+/// Returns the number of trials of a plan that may be re-run: a tenth, and at least two.
+fn max_reruns(trials: usize) -> u32 {
+    u32::try_from(trials / TRIALS_PER_RERUN).unwrap_or(u32::MAX).max(MIN_RERUNS)
 }
 
-/// Returns the launches in the suite's order. Arms of a duet are up at once, so they follow each
-/// other: after the others in one block and before them in the next, as orders are mirrored.
+/// Returns the launches in the suite's order. Arms of a duet are up at once, so they are adjacent.
+/// They come last in one block and first in the next, because orders are mirrored.
 fn planned_launches(
     arms: usize,
     duet: &BTreeSet<usize>,
@@ -577,19 +585,19 @@ fn list_trials(
     order: Order,
     seed: u64,
 ) -> Vec<Trial> {
-    // Not the random numbers of the subjects' order, which must not change when a suite gets
+    // Not the random numbers that order the subjects: that order must not change when a suite gets
     // another step.
     let mut rng = Rng::new(!seed);
     let mut trials = Vec::new();
     for (launch, planned) in launches.iter().enumerate() {
-        let mut of_launch = Vec::new();
+        let mut own_trials = Vec::new();
         for &arm in &planned.arms {
             let served = &served[arms[arm].subject];
-            let asked =
+            let workloads =
                 steps_of.iter().enumerate().filter(|(workload, _)| served[*workload].is_ok());
-            let each =
-                asked.flat_map(|(workload, steps)| steps.iter().map(move |&step| (workload, step)));
-            of_launch.extend(each.map(|(workload, step)| Trial {
+            let cells = workloads
+                .flat_map(|(workload, steps)| steps.iter().map(move |&step| (workload, step)));
+            own_trials.extend(cells.map(|(workload, step)| Trial {
                 launch,
                 arm,
                 workload,
@@ -598,9 +606,9 @@ fn list_trials(
             }));
         }
         if order == Order::Random {
-            rng.shuffle(&mut of_launch);
+            rng.shuffle(&mut own_trials);
         }
-        trials.extend(of_launch);
+        trials.extend(own_trials);
     }
     for (number, trial) in trials.iter_mut().enumerate() {
         trial.seed = Trial::seed_of(seed, number);
@@ -615,11 +623,11 @@ pub fn keeps_turns(plan: &Plan, duration_ns: u64) -> bool {
 }
 
 /// Returns the CPUs of subject and generator, separate if there are at least two: the generator
-/// gets the last quarter, at least one. `taken`: CPUs of back ends, which neither shares if there
-/// are others.
-fn place(cpuset: Option<Vec<u32>>, taken: &[u32], allowed: &[u32]) -> Placement {
-    let without = |from: &[u32], some: &[u32]| -> Vec<u32> {
-        from.iter().copied().filter(|cpu| !some.contains(cpu)).collect()
+/// gets the last quarter, at least one. `taken`: CPUs of back ends, which neither uses if there are
+/// others.
+fn place_parts(cpuset: Option<Vec<u32>>, taken: &[u32], allowed: &[u32]) -> Placement {
+    let without = |cpus: &[u32], excluded: &[u32]| -> Vec<u32> {
+        cpus.iter().copied().filter(|cpu| !excluded.contains(cpu)).collect()
     };
     let free = without(allowed, taken);
     if let Some(subject) = cpuset {
@@ -636,8 +644,8 @@ fn place(cpuset: Option<Vec<u32>>, taken: &[u32], allowed: &[u32]) -> Placement 
 }
 
 /// Returns whether servers and generator exchange CPUs from block to block. This requires that no
-/// CPUs are named, that both have equally many, and that no other part has CPUs. Unequal numbers
-/// would give both other neighbouring cores.
+/// CPUs are named, that both have the same number, and that there are no back ends. With different
+/// numbers the exchange would also change which cores are adjacent.
 fn swaps_cpus(
     suite: &SuiteFile,
     placement: &Placement,
@@ -650,11 +658,11 @@ fn swaps_cpus(
         && backends.is_empty()
 }
 
-/// Estimated time of a start besides its trials (starting, checking, stopping), for the clock on
-/// the screen.
+/// Estimated time of a start in addition to its trials (starting, checking, stopping), for the time
+/// display.
 const START_NS: u64 = 1_500_000_000;
 
-/// Estimated time of a trial besides its phases.
+/// Estimated time of a trial in addition to its phases.
 const TRIAL_NS: u64 = 100_000_000;
 
 /// Returns the estimated duration of a plan without its builds, nanoseconds. It assumes that every
@@ -666,17 +674,17 @@ pub fn expected_ns(plan: &Plan) -> u64 {
     let launches = (0..plan.launches.len()).filter(|l| runs(l)).count() as u64;
     let trials = plan.trials.iter().filter(|t| runs(&t.launch)).count() as u64;
     let warm_ns: u64 =
-        (0..plan.launches.len()).filter(|l| runs(l)).map(|l| warm::least_ns(plan, l)).sum();
+        (0..plan.launches.len()).filter(|l| runs(l)).map(|l| warm::shortest_ns(plan, l)).sum();
     let firsts =
         (0..plan.launches.len()).filter(|l| runs(l) && plan.is_looked_at_first(*l)).count() as u64;
     let price_ns = if plan.probe_price { price::length_ns() } else { 0 };
-    let first_ns = firsts * (IDLE.as_nanos() as u64 + price_ns);
+    let first_ns = firsts * (IDLE_MEASUREMENT.as_nanos() as u64 + price_ns);
     let is_profiled = |trial: &&Trial| {
         runs(&trial.launch) && plan.arms[trial.arm].conditions.observe.contains(&Probe::Profile)
     };
     let profiles = plan.trials.iter().filter(is_profiled).count() as u64;
     // Also an estimate: the number of loads of a search depends on its result.
-    let is_searched = |t: &usize| runs(&plan.trials[*t].launch) && search::is_followed(plan, *t);
+    let is_searched = |t: &usize| runs(&plan.trials[*t].launch) && search::has_search(plan, *t);
     let searches =
         plan.search.map_or(0, |_| (0..plan.trials.len()).filter(is_searched).count() as u64);
     let search_ns = SEARCH_LOADS
@@ -684,7 +692,7 @@ pub fn expected_ns(plan: &Plan) -> u64 {
     launches * START_NS
         + first_ns
         + searches * search_ns
-        + profiles * (PROFILE.as_nanos() as u64 + plan.load.warmup_ns + TRIAL_NS)
+        + profiles * (PROFILE_LENGTH.as_nanos() as u64 + plan.load.warmup_ns + TRIAL_NS)
         + warm_ns
         + trials * (plan.load.warmup_ns + plan.load.duration_ns + TRIAL_NS)
 }

@@ -1,4 +1,5 @@
-//! Preparation of a run before its first start: builds, versions, and the environment of starts.
+//! Prepares a run before its first start: checks the machine, builds the servers, and reads their
+//! versions.
 
 use std::path::Path;
 
@@ -16,9 +17,9 @@ use crate::run::{BuiltBackend, RunEvent};
 /// # Errors
 /// The missing capability, as a sentence with a hint.
 pub fn check_machine(plan: &Plan) -> Result<(), String> {
-    let is_apart = plan.arms.iter().any(|arm| arm.conditions.isolation == Isolation::Netns);
-    let made = if is_apart { Network::pair().map(drop) } else { Ok(()) };
-    made.map_err(|why| {
+    let is_isolated = plan.arms.iter().any(|arm| arm.conditions.isolation == Isolation::Netns);
+    let result = if is_isolated { Network::pair().map(drop) } else { Ok(()) };
+    result.map_err(|why| {
         format!(
             "`isolation = \"netns\"`: cannot be used on this machine: {why}\nhint: run as root \
              with CAP_SYS_ADMIN and CAP_NET_ADMIN, `veth` in the kernel and a writable /proc/sys. \
@@ -37,8 +38,8 @@ pub struct Builds {
     pub backends: Vec<Option<BuiltBackend>>,
 }
 
-/// Builds every back end and subject of a plan that can be built, and learns versions. A failed
-/// build is recorded in the plan.
+/// Builds the back ends and subjects of a plan, and reads their versions. A failed build is
+/// recorded in the plan.
 ///
 /// # Errors
 /// The user interrupted it.
@@ -46,29 +47,29 @@ pub fn prepare(
     planned: &mut Planned,
     cache: &Path,
     supervision: &Supervision<'_>,
-    on: &mut dyn FnMut(RunEvent<'_>),
+    on_event: &mut dyn FnMut(RunEvent<'_>),
 ) -> Result<Builds, Interrupted> {
     if supervision.interrupts.count() > 0 {
         // An interrupt may have ended earlier checks of the machine, whose results must not be
         // kept.
         return Err(Interrupted);
     }
-    let mut builder = Builder { cache, supervision, on };
+    let mut builder = Builder { cache, supervision, on_event };
     let mut builds = Builds::default();
     for (backend, definition) in planned.plan.backends.iter_mut().zip(&planned.backends) {
-        let made = builder.make(&backend.name, definition, backend.skipped.is_some())?;
-        (backend.version, backend.build_failed) = (made.version, made.failed);
-        backend.build = made.built.as_ref().and_then(|built| built.build.clone());
-        builds
-            .backends
-            .push(made.built.map(|built| BuiltBackend { definition: definition.clone(), built }));
+        let outcome = builder.build(&backend.name, definition, backend.skipped.is_some())?;
+        (backend.version, backend.build_failed) = (outcome.version, outcome.failed);
+        backend.build = outcome.built.as_ref().and_then(|built| built.build.clone());
+        builds.backends.push(
+            outcome.built.map(|built| BuiltBackend { definition: definition.clone(), built }),
+        );
     }
     exclude_without_backends(planned);
     for (subject, definition) in planned.plan.subjects.iter_mut().zip(&planned.definitions) {
-        let made = builder.make(&subject.id(), definition, subject.skipped.is_some())?;
-        (subject.version, subject.build_failed) = (made.version, made.failed);
-        subject.build = made.built.as_ref().and_then(|built| built.build.clone());
-        builds.subjects.push(made.built);
+        let outcome = builder.build(&subject.id(), definition, subject.skipped.is_some())?;
+        (subject.version, subject.build_failed) = (outcome.version, outcome.failed);
+        subject.build = outcome.built.as_ref().and_then(|built| built.build.clone());
+        builds.subjects.push(outcome.built);
     }
     Ok(builds)
 }
@@ -76,10 +77,10 @@ pub fn prepare(
 struct Builder<'a> {
     cache: &'a Path,
     supervision: &'a Supervision<'a>,
-    on: &'a mut dyn FnMut(RunEvent<'_>),
+    on_event: &'a mut dyn FnMut(RunEvent<'_>),
 }
 
-/// Result of a build. All `None`: no build was requested.
+/// Result of a build. All fields are `None` if no build was requested.
 #[derive(Default)]
 struct BuildOutcome {
     built: Option<Built>,
@@ -88,7 +89,7 @@ struct BuildOutcome {
 }
 
 impl Builder<'_> {
-    fn make(
+    fn build(
         &mut self,
         name: &str,
         definition: &Definition,
@@ -97,14 +98,14 @@ impl Builder<'_> {
         if is_skipped {
             return Ok(BuildOutcome::default());
         }
-        (self.on)(RunEvent::Building { name });
+        (self.on_event)(RunEvent::Building { name });
         let built = build::build(definition, self.cache, self.supervision, &mut |line| {
-            (self.on)(RunEvent::Printed { name, line });
+            (self.on_event)(RunEvent::Printed { name, line });
         });
         if self.supervision.interrupts.count() > 0 {
             return Err(Interrupted);
         }
-        (self.on)(RunEvent::Built { name, result: built.as_ref() });
+        (self.on_event)(RunEvent::Built { name, result: built.as_ref() });
         let version = built.as_ref().ok();
         let version =
             version.and_then(|built| build::version(definition, &built.out, self.supervision));
@@ -124,21 +125,21 @@ fn exclude_without_backends(planned: &mut Planned) {
 
 /// Returns the subjects whose back ends could not be built, each with the reason.
 fn subjects_without_backends(plan: &Plan) -> Vec<(usize, String)> {
-    let why = |arm: &Arm| {
+    let reason = |arm: &Arm| {
         let mut needed = arm.backends.iter().map(|index| &plan.backends[*index]);
         let (backend, why) = needed.find_map(|b| Some((b, b.build_failed.as_ref()?)))?;
         Some((arm.subject, format!("its back end {} could not be built: {why}", backend.name)))
     };
-    plan.arms.iter().filter_map(why).collect()
+    plan.arms.iter().filter_map(reason).collect()
 }
 
 /// Includes those subjects of an archived plan again that were excluded only because of a back
 /// end's build, which may succeed now. Returns their indexes.
 pub fn include_with_backends(plan: &mut Plan) -> Vec<usize> {
-    let mut back = subjects_without_backends(plan);
-    back.retain(|(subject, why)| plan.subjects[*subject].skipped.as_ref() == Some(why));
-    back.iter().for_each(|(subject, _)| plan.subjects[*subject].skipped = None);
-    back.into_iter().map(|(subject, _)| subject).collect()
+    let mut subjects = subjects_without_backends(plan);
+    subjects.retain(|(subject, why)| plan.subjects[*subject].skipped.as_ref() == Some(why));
+    subjects.iter().for_each(|(subject, _)| plan.subjects[*subject].skipped = None);
+    subjects.into_iter().map(|(subject, _)| subject).collect()
 }
 
 /// The user interrupted the work before there was a result.

@@ -1,4 +1,5 @@
-//! A profile: the stacks of a server under the same load as in its measurement.
+//! Takes a profile: samples the stacks of a server under the same load as in its measurement. A
+//! profile shows in which functions the server spends its time.
 
 use std::thread;
 
@@ -8,24 +9,24 @@ use dyno_observer::monotonic_ns;
 use dyno_observer::stacks::Sampling;
 
 use crate::background_load::run_while_loaded;
-use crate::limits::PROFILE;
+use crate::limits::PROFILE_LENGTH;
 use crate::load::LoadSpec;
 
 /// A server to be profiled.
 #[allow(missing_debug_implementations)] // It holds closures.
 pub struct ProfiledServer<'a> {
     pub spec: &'a LoadSpec,
-    /// Its processes.
+    /// Returns the server's processes.
     pub pids: &'a (dyn Fn() -> Vec<u32> + Sync),
-    /// Reads its CPU time so far, nanoseconds; `None`: not known.
+    /// Reads the server's CPU time so far, nanoseconds. `None`: unknown.
     pub cpu_ns: &'a (dyn Fn() -> Option<u64> + Sync),
-    /// Makes it write a list of its compiled code, so that its functions have names.
+    /// Makes the server list its compiled code, so that its functions have names in the profile.
     pub list_compiled: &'a dyn Fn() -> Result<(), String>,
     pub interrupts: &'a Interrupts,
 }
 
 impl ProfiledServer<'_> {
-    /// Profiles it.
+    /// Profiles the server.
     ///
     /// # Errors
     /// The load cannot begin, the server fails, the kernel takes no stacks, or the user interrupted
@@ -33,26 +34,28 @@ impl ProfiledServer<'_> {
     pub fn measure(&self, trial: usize) -> Result<ProfileRecord, String> {
         let mut sampling = Sampling::load().map_err(|refusal| refusal.why)?;
         sampling.preload_processes(&(self.pids)());
-        let (taken, edges) = run_while_loaded(self.spec, self.interrupts, |answers, is_ended| {
-            let mut edges = Vec::new();
-            // Both are read as sampling begins, and again as it ends.
-            let mut edge = || edges.push((answers.total(), (self.cpu_ns)()));
-            let from_ns = monotonic_ns();
-            let mut wait = |pause| {
-                thread::sleep(pause);
-                // This clock only decides when to stop; the reported length is the sampler's own.
-                is_ended() || monotonic_ns() - from_ns >= PROFILE.as_nanos() as u64
-            };
-            let taken = sampling.run(self.pids, &mut edge, &mut wait)?;
-            Ok((taken, edges))
-        })?;
+        let (samples, edges) =
+            run_while_loaded(self.spec, self.interrupts, |response_counts, is_ended| {
+                let mut edges = Vec::new();
+                // Both are read as sampling begins, and again as it ends.
+                let mut edge = || edges.push((response_counts.total(), (self.cpu_ns)()));
+                let from_ns = monotonic_ns();
+                let mut wait = |pause| {
+                    thread::sleep(pause);
+                    // This clock only decides when to stop; the reported length is the sampler's
+                    // own.
+                    is_ended() || monotonic_ns() - from_ns >= PROFILE_LENGTH.as_nanos() as u64
+                };
+                let samples = sampling.run(self.pids, &mut edge, &mut wait)?;
+                Ok((samples, edges))
+            })?;
         if self.interrupts.count() > 0 {
             return Err("the user ended it".into());
         }
         let unnamed = (self.list_compiled)().err();
-        let sampled = taken.resolve_names();
+        let sampled = samples.resolve_names();
         let [(before, cpu_before), (after, cpu_after)] = edges[..] else {
-            unreachable!("it has a beginning and an end")
+            unreachable!("sampling reads both edges")
         };
         Ok(ProfileRecord {
             trial,

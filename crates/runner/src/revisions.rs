@@ -1,4 +1,5 @@
-//! Servers at revisions of their repository, each in a temporary work tree.
+//! Checks out revisions of a server, each into a temporary work tree, so that a run can compare
+//! them.
 
 use std::fs;
 use std::io;
@@ -13,7 +14,7 @@ use dyno_launch::tool::{ToolAnswer, ToolCommand};
 use dyno_subject::definition::Role;
 use dyno_subject::definition::find::Folders;
 
-use crate::limits::CHECK_OUT;
+use crate::limits::CHECKOUT_TIMEOUT;
 
 /// Location of the definitions of a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,25 +28,25 @@ pub const WORK_TREE: &str = "worktree";
 
 /// Reason why a revision is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoRevision {
-    /// There is no revision of that name, or not of that server: the request is wrong.
+pub enum RevisionError {
+    /// The request is wrong: the repository has no such revision, or the revision lacks the server.
     Wrong(String),
     /// Git is missing, was interrupted, or failed.
     Failed(String),
 }
 
-impl NoRevision {
-    fn says(self, sentence: impl Fn(&str) -> String) -> NoRevision {
+impl RevisionError {
+    fn with_message(self, message: impl Fn(&str) -> String) -> RevisionError {
         match self {
-            NoRevision::Wrong(why) => NoRevision::Wrong(sentence(&why)),
-            failed @ NoRevision::Failed(_) => failed,
+            RevisionError::Wrong(why) => RevisionError::Wrong(message(&why)),
+            failed @ RevisionError::Failed(_) => failed,
         }
     }
 
-    /// Makes the error of a git command whose request was valid.
-    fn into_git_failure(self, sentence: impl Fn(&str) -> String) -> NoRevision {
-        let (NoRevision::Wrong(why) | NoRevision::Failed(why)) = self;
-        NoRevision::Failed(sentence(&why))
+    /// Returns the error of a git command whose request was valid.
+    fn into_git_failure(self, message: impl Fn(&str) -> String) -> RevisionError {
+        let (RevisionError::Wrong(why) | RevisionError::Failed(why)) = self;
+        RevisionError::Failed(message(&why))
     }
 }
 
@@ -62,33 +63,33 @@ impl Repository {
     /// Returns the repository that holds the definition of a subject.
     ///
     /// # Errors
-    /// There is no such definition, or it is in no repository; as a sentence.
+    /// There is no such definition, or it is not in a repository; as a sentence.
     pub fn from_subject(
         name: &str,
         folders: &Folders,
         supervision: &Supervision<'_>,
-    ) -> Result<Repository, NoRevision> {
-        let own = folders.0.iter().map(|folder| folder.join(name));
-        let Some(own) = own.into_iter().find(|own| own.join(Role::Subject.file()).is_file()) else {
-            return Err(NoRevision::Wrong(format!(
+    ) -> Result<Repository, RevisionError> {
+        let mut candidates = folders.0.iter().map(|folder| folder.join(name));
+        let Some(own) = candidates.find(|own| own.join(Role::Subject.file()).is_file()) else {
+            return Err(RevisionError::Wrong(format!(
                 "{name}: not in a folder of subjects, so it has no revisions"
             )));
         };
-        let of_machine =
-            |error: io::Error| NoRevision::Failed(format!("{}: {error}", own.display()));
-        let own = own.canonicalize().map_err(of_machine)?;
+        let io_error =
+            |error: io::Error| RevisionError::Failed(format!("{}: {error}", own.display()));
+        let own = own.canonicalize().map_err(io_error)?;
         let root = git(&own, "rev-parse --show-toplevel", &[], supervision).map_err(|why| {
-            why.says(|why| {
+            why.with_message(|why| {
                 format!(
                     "{name}: has no revisions, because {} is not in a Git repository: {why}",
                     own.display()
                 )
             })
         })?;
-        let root = Path::new(&root).canonicalize().map_err(of_machine)?;
+        let root = Path::new(&root).canonicalize().map_err(io_error)?;
         let subject = own.strip_prefix(&root);
         let subject = subject.map_err(|_| {
-            NoRevision::Wrong(format!("{}: not below {}", own.display(), root.display()))
+            RevisionError::Wrong(format!("{}: not below {}", own.display(), root.display()))
         })?;
         Ok(Repository { name: name.into(), subject: subject.into(), root })
     }
@@ -97,12 +98,17 @@ impl Repository {
     ///
     /// # Errors
     /// There is no such commit; as a sentence.
-    pub fn commit(&self, name: &str, supervision: &Supervision<'_>) -> Result<String, NoRevision> {
-        // A name that begins with a dash is no option. A tag or a branch is resolved to its commit.
+    pub fn commit(
+        &self,
+        name: &str,
+        supervision: &Supervision<'_>,
+    ) -> Result<String, RevisionError> {
+        // A name that begins with a dash is not read as an option. A tag or a branch is resolved to
+        // its commit.
         const COMMAND: &str = "rev-parse --verify --quiet --end-of-options \"$REVISION^{commit}\"";
         let found = git(&self.root, COMMAND, &[("REVISION", name)], supervision);
         found.map_err(|why| {
-            why.says(|_| {
+            why.with_message(|_| {
                 format!(
                     "{name:?}: not a commit of the repository {}\nhint: list commits with `git \
                      log`, and branches with `git branch`",
@@ -122,7 +128,7 @@ impl Repository {
 
     /// Returns the work tree in its present state.
     #[must_use]
-    pub fn as_it_lies(folders: &Folders) -> RevisionFolders {
+    pub fn from_work_tree(folders: &Folders) -> RevisionFolders {
         RevisionFolders {
             revision: Revision { name: WORK_TREE.into(), commit: None },
             folders: folders.clone(),
@@ -159,18 +165,18 @@ impl<'a> WorkTrees<'a> {
         let listed = listed.unwrap_or_default();
         let trees = listed.lines().filter_map(|line| line.strip_prefix("worktree "));
         trees
-            .filter(|tree| is_left(Path::new(tree)))
+            .filter(|tree| is_stale(Path::new(tree)))
             .for_each(|tree| self.remove(tree, &supervision));
     }
 
     fn remove(&self, tree: &str, supervision: &Supervision<'_>) {
         // `--force` twice: a work tree is locked if git was killed while it was created.
         const COMMAND: &str = "worktree remove --force --force \"$TREE\"";
-        // Any remaining files do no harm and are removed by the next run.
+        // An error is ignored: remaining files are harmless, and the next run removes them.
         let _ = git(&self.repository.root, COMMAND, &[("TREE", tree)], supervision);
     }
 
-    /// Checks a commit out.
+    /// Checks out a commit into a new work tree.
     ///
     /// # Errors
     /// Git refuses, or the commit lacks the subject; as a sentence.
@@ -179,7 +185,7 @@ impl<'a> WorkTrees<'a> {
         revision: Revision,
         folders: &Folders,
         supervision: &Supervision<'_>,
-    ) -> Result<RevisionFolders, NoRevision> {
+    ) -> Result<RevisionFolders, RevisionError> {
         let Revision { name, commit } = &revision;
         let tree = self.folder.join(self.trees.len().to_string());
         let path = tree.to_string_lossy().into_owned();
@@ -192,41 +198,41 @@ impl<'a> WorkTrees<'a> {
         })?;
         let definition = self.repository.subject.join(Role::Subject.file());
         if !tree.join(&definition).is_file() {
-            return Err(NoRevision::Wrong(format!(
+            return Err(RevisionError::Wrong(format!(
                 "revision {name}: has no {}, so there is nothing to compare with",
                 definition.display()
             )));
         }
         let folders = Folders(self.folders_in_tree(&tree, folders));
-        self.check(&tree, &folders)?;
+        self.check_is_in_tree(&tree, &folders)?;
         Ok(RevisionFolders { folders, revision })
     }
 
     /// Returns the folders of subjects within a work tree; folders outside of the repository are
     /// unchanged.
     fn folders_in_tree(&self, tree: &Path, folders: &Folders) -> Vec<PathBuf> {
-        let moved = folders.0.iter().map(|folder| {
+        let in_tree = folders.0.iter().map(|folder| {
             let inside = folder
                 .canonicalize()
                 .ok()
                 .and_then(|f| Some(tree.join(f.strip_prefix(&self.repository.root).ok()?)));
             inside.unwrap_or_else(|| folder.clone())
         });
-        moved.collect()
+        in_tree.collect()
     }
 
-    /// Checks that the server is found in the work tree. A server whose folder is the root of its
-    /// repository, or a link out of it, would be found outside, in its present state.
-    fn check(&self, tree: &Path, folders: &Folders) -> Result<(), NoRevision> {
+    /// Checks that the server is in the work tree. If its folder is the root of its repository, or
+    /// a link out of it, the present state would be measured instead.
+    fn check_is_in_tree(&self, tree: &Path, folders: &Folders) -> Result<(), RevisionError> {
         let name = &self.repository.name;
-        let of_name = folders.0.iter().map(|folder| folder.join(name));
-        let found = of_name.into_iter().find(|own| own.join(Role::Subject.file()).is_file());
+        let mut candidates = folders.0.iter().map(|folder| folder.join(name));
+        let found = candidates.find(|own| own.join(Role::Subject.file()).is_file());
         let found = found.and_then(|own| own.canonicalize().ok());
         if found.zip(tree.canonicalize().ok()).is_some_and(|(found, tree)| found.starts_with(tree))
         {
             return Ok(());
         }
-        Err(NoRevision::Wrong(format!(
+        Err(RevisionError::Wrong(format!(
             "{name}: is outside of the repository {}, because its folder is a link or the root of \
              another repository\nhint: move it into a folder of subjects within the repository",
             self.repository.root.display()
@@ -236,7 +242,7 @@ impl<'a> WorkTrees<'a> {
 
 impl Drop for WorkTrees<'_> {
     fn drop(&mut self) {
-        // They are removed after an interrupt too.
+        // With a new counter, because the work trees are removed after an interrupt as well.
         let interrupts = Interrupts::new();
         let supervision = Supervision { guard: self.guard, interrupts: &interrupts };
         for tree in &self.trees {
@@ -251,8 +257,8 @@ impl Drop for WorkTrees<'_> {
 /// Kind of the temporary folder.
 const KIND: &str = "revisions";
 
-/// Returns whether a work tree is one of ours whose folder no longer exists.
-fn is_left(tree: &Path) -> bool {
+/// Returns whether a work tree was created by dyno and its folder no longer exists.
+fn is_stale(tree: &Path) -> bool {
     let folder =
         tree.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let is_ours = |name: &String| name.starts_with("dyno-") && name.contains(&format!("-{KIND}-"));
@@ -269,22 +275,28 @@ fn git(
     command: &str,
     variables: &[(&str, &str)],
     supervision: &Supervision<'_>,
-) -> Result<String, NoRevision> {
+) -> Result<String, RevisionError> {
     let mut environment = Environment::for_tool(&DynoVariables::read(), &[], &std::env::temp_dir());
     variables.iter().for_each(|(name, value)| environment.set(name, value));
     let command = format!("{GIT} {command} 2>&1");
-    let tool =
-        ToolCommand { command: &command, folder, environment: &environment, deadline: CHECK_OUT };
+    let tool = ToolCommand {
+        command: &command,
+        folder,
+        environment: &environment,
+        deadline: CHECKOUT_TIMEOUT,
+    };
     match tool.ask(supervision) {
         ToolAnswer::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
         // Exit status of the shell for a missing program (POSIX, 2.8.2).
-        ToolAnswer::Ended { status, .. } if status.code() == Some(127) => Err(NoRevision::Failed(
-            "git: not found\nhint: install git, which is needed to compare revisions".into(),
-        )),
-        ToolAnswer::Ended { output, .. } => {
-            Err(NoRevision::Wrong(output.trim().lines().last().unwrap_or("git failed").into()))
+        ToolAnswer::Ended { status, .. } if status.code() == Some(127) => {
+            Err(RevisionError::Failed(
+                "git: not found\nhint: install git, which is needed to compare revisions".into(),
+            ))
         }
-        ToolAnswer::None(why) => Err(NoRevision::Failed(format!("git {why}"))),
+        ToolAnswer::Ended { output, .. } => {
+            Err(RevisionError::Wrong(output.trim().lines().last().unwrap_or("git failed").into()))
+        }
+        ToolAnswer::None(why) => Err(RevisionError::Failed(format!("git {why}"))),
     }
 }
 
@@ -293,14 +305,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_trees_of_ours_that_are_gone_are_swept() {
-        assert!(is_left(Path::new("/tmp/dyno-17-revisions-abcdefghijkl/0")));
+    fn is_stale_only_for_missing_trees_of_dyno() {
+        assert!(is_stale(Path::new("/tmp/dyno-17-revisions-abcdefghijkl/0")));
         for other in ["/tmp", "/tmp/gone/0", "/nowhere/revisions/0", "/nowhere/dyno/0"] {
-            assert!(!is_left(Path::new(other)), "{other}");
+            assert!(!is_stale(Path::new(other)), "{other}");
         }
         let root = tempfile::tempdir().unwrap();
-        let there = root.path().join("dyno-17-revisions-abcdefghijkl/0");
-        fs::create_dir_all(&there).unwrap();
-        assert!(!is_left(&there));
+        let existing = root.path().join("dyno-17-revisions-abcdefghijkl/0");
+        fs::create_dir_all(&existing).unwrap();
+        assert!(!is_stale(&existing));
     }
 }

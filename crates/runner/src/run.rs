@@ -1,4 +1,5 @@
-//! A run: executes its plan, launch by launch, and records the results.
+//! Executes a plan, launch by launch, and records the results. A run can be interrupted at any time
+//! and resumed from its archive.
 
 mod canary;
 mod first_start;
@@ -26,7 +27,7 @@ use dyno_subject::definition::Definition;
 use crate::plan::Snapshots;
 use crate::prepare::Builds;
 
-/// Everything a run needs while it walks its plan.
+/// Inputs of a run: its plan, the servers to start, and the archive to write.
 #[allow(missing_debug_implementations)] // It holds a closure.
 pub struct Runner<'a> {
     pub plan: &'a Plan,
@@ -38,7 +39,8 @@ pub struct Runner<'a> {
     pub dir: &'a RunDir,
     pub guard: &'a Guard,
     pub interrupts: &'a Interrupts,
-    pub on: &'a mut dyn FnMut(RunEvent<'_>),
+    /// Receives every event of the run.
+    pub on_event: &'a mut dyn FnMut(RunEvent<'_>),
 }
 
 /// A service that subjects need, ready to be started.
@@ -67,12 +69,12 @@ pub enum RunEvent<'a> {
     Starting {
         launch: usize,
     },
-    /// A slice of the warm-up of a start has ended.
+    /// A slice of a start's warm-up has ended.
     Warming {
         launch: usize,
         slice: &'a WarmUpSlice,
     },
-    /// The warm-up of a start has ended: steady, or at its limit.
+    /// A start's warm-up has ended, because the server is steady or the limit was reached.
     Warmed {
         launch: usize,
         warmup: &'a WarmUp,
@@ -84,7 +86,7 @@ pub enum RunEvent<'a> {
         trial: usize,
         interval: &'a Interval,
     },
-    /// Another process used the machine while a trial was measured: the trial is re-run.
+    /// Another process used the machine while a trial was measured, so the trial is re-run.
     Contaminated {
         trial: usize,
     },
@@ -116,13 +118,13 @@ pub enum RunEvent<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunEnd {
     Complete,
-    /// Its comparison was decided before all repeats were made.
+    /// The comparison was decided before all repeats were made.
     Answered,
-    /// The user interrupted it; finished trials are kept.
+    /// The user interrupted the run. The archive has its finished trials.
     Interrupted,
 }
 
-/// Why a whole run is impossible.
+/// Reason why a whole run is impossible.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]

@@ -19,7 +19,7 @@ use dyno_observer::{Sampler, hsperfdata, monotonic_ns};
 use dyno_subject::definition::RuntimeSpec;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::limits::{RUNTIME_ANSWER, RUNTIME_BYTES, RUNTIME_PAUSE, RUNTIME_VALUES};
+use crate::limits::{RUNTIME_BYTES, RUNTIME_PAUSE, RUNTIME_TIMEOUT, RUNTIME_VALUES};
 
 /// Variable with the path prefix of the socket of a server's runtime. The server appends a dot and
 /// its process number.
@@ -31,14 +31,14 @@ const NODE_OPTIONS: &str = "NODE_OPTIONS";
 /// Script that Node.js loads first to serve its statistics.
 const NODE_SCRIPT: &str = include_str!("runtime.cjs");
 
-/// Prepares a server's working folder for runtime statistics. Returns the variables of its
-/// environment that enable them. The value of `NODE_OPTIONS` is to be appended to an existing one.
+/// Prepares a server's working folder for runtime statistics. Returns the environment variables
+/// that enable them. The caller appends the value of `NODE_OPTIONS` to an existing one.
 pub(crate) fn prepare(
-    of: RuntimeSpec,
+    runtime: RuntimeSpec,
     work: &Path,
 ) -> std::io::Result<Vec<(&'static str, String)>> {
-    let sockets = (VARIABLE, base(work).display().to_string());
-    Ok(match of {
+    let sockets = (VARIABLE, socket_prefix(work).display().to_string());
+    Ok(match runtime {
         RuntimeSpec::Jvm => Vec::new(),
         RuntimeSpec::Own => vec![sockets],
         RuntimeSpec::Node => {
@@ -49,21 +49,22 @@ pub(crate) fn prepare(
     })
 }
 
-fn base(work: &Path) -> PathBuf {
+/// Returns the path prefix of the sockets of a server's processes.
+fn socket_prefix(work: &Path) -> PathBuf {
     work.join("dyno-runtime")
 }
 
 /// A runtime with statistics.
 #[derive(Clone, Debug)]
 pub(crate) struct SampledRuntime {
-    of: RuntimeSpec,
+    runtime: RuntimeSpec,
     work: PathBuf,
     sampler: Sampler,
 }
 
 impl SampledRuntime {
-    pub(crate) fn new(of: RuntimeSpec, work: &Path, sampler: &Sampler) -> SampledRuntime {
-        SampledRuntime { of, work: work.into(), sampler: sampler.clone() }
+    pub(crate) fn new(runtime: RuntimeSpec, work: &Path, sampler: &Sampler) -> SampledRuntime {
+        SampledRuntime { runtime, work: work.into(), sampler: sampler.clone() }
     }
 
     /// Reads the statistics repeatedly until the sender of `stop` is dropped. Returns the readings,
@@ -89,17 +90,17 @@ impl SampledRuntime {
     fn read(&self) -> Result<RuntimeReading, String> {
         // Read before the request, to measure its duration.
         let asked_ns = monotonic_ns();
-        let (processes, sockets, values) = match self.of {
+        let (processes, sockets, values) = match self.runtime {
             RuntimeSpec::Jvm => {
                 let (processes, values) = hsperfdata::read(&self.sampler.pids());
                 (processes, BTreeSet::new(), values)
             }
             RuntimeSpec::Node | RuntimeSpec::Own => {
-                let (sockets, values) = ask_all(&self.work)?;
+                let (sockets, values) = read_all_processes(&self.work)?;
                 (sockets.len() as u32, sockets, values)
             }
         };
-        // The values are of now, or of a moment before.
+        // The values were read between the two instants.
         let at_ns = monotonic_ns();
         if values.is_empty() {
             return Err("no process of the server returned statistics".into());
@@ -108,7 +109,7 @@ impl SampledRuntime {
     }
 
     fn refusal(&self, why: String) -> RefusedProbe {
-        let hint = match self.of {
+        let hint = match self.runtime {
             RuntimeSpec::Jvm => {
                 "Run the JVM without -XX:-UsePerfData, and with a /tmp that dyno can read."
             }
@@ -121,19 +122,19 @@ impl SampledRuntime {
     }
 }
 
-/// Reads the statistics of every process that listens; values are sums over all. A process that has
-/// ended since it began to listen is skipped.
-fn ask_all(work: &Path) -> Result<(BTreeSet<String>, BTreeMap<String, f64>), String> {
+/// Reads the statistics of every process that listens. Values are sums over all processes. A
+/// process that has ended since it began to listen is skipped.
+fn read_all_processes(work: &Path) -> Result<(BTreeSet<String>, BTreeMap<String, f64>), String> {
     let mut sum = BTreeMap::new();
     let mut sockets = BTreeSet::new();
     let mut failed = None;
     let files = fs::read_dir(work).map_err(|error| error.to_string())?.flatten();
     let is_socket = |path: &PathBuf| {
-        path.file_stem() == base(work).file_name()
+        path.file_stem() == socket_prefix(work).file_name()
             && path.extension().is_some_and(|ext| ext != "cjs")
     };
     for path in files.map(|file| file.path()).filter(is_socket) {
-        match ask(&path) {
+        match read_process(&path) {
             Ok(values) if values.is_empty() => {}
             Ok(values) => {
                 sockets.extend(path.extension().map(|end| end.to_string_lossy().into_owned()));
@@ -145,16 +146,16 @@ fn ask_all(work: &Path) -> Result<(BTreeSet<String>, BTreeMap<String, f64>), Str
         }
     }
     match failed {
-        // A sum over only some processes would be over different ones each time.
+        // Sums over some of the processes would not be comparable from one reading to the next.
         Some(why) => Err(why),
         None => Ok((sockets, sum)),
     }
 }
 
-fn ask(socket: &Path) -> Result<BTreeMap<String, f64>, String> {
-    let mut answer = Vec::new();
-    let read = connect(socket).and_then(|stream| read_all(stream, &mut answer));
-    match read {
+/// Reads the statistics of one process. They are empty if it no longer listens.
+fn read_process(socket: &Path) -> Result<BTreeMap<String, f64>, String> {
+    let mut response = Vec::new();
+    match connect(socket).and_then(|stream| read_to_end(stream, &mut response)) {
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             return Ok(BTreeMap::new());
         }
@@ -163,29 +164,29 @@ fn ask(socket: &Path) -> Result<BTreeMap<String, f64>, String> {
                 "the process did not respond to the request for statistics: {error}"
             ));
         }
-        Ok(()) if answer.len() as u64 > RUNTIME_BYTES => {
+        Ok(()) if response.len() as u64 > RUNTIME_BYTES => {
             return Err(format!("its statistics have more than {RUNTIME_BYTES} bytes"));
         }
         Ok(()) => {}
     }
-    parse(&answer)
+    parse(&response)
 }
 
 /// Connects with a time-out. std would block for as long as the accept queue is full.
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    // It limits the time to connect as well (unix_stream_connect in net/unix/af_unix.c).
-    socket.set_write_timeout(Some(RUNTIME_ANSWER))?;
+    // This also limits the time to connect (unix_stream_connect in net/unix/af_unix.c).
+    socket.set_write_timeout(Some(RUNTIME_TIMEOUT))?;
     socket.connect(&SockAddr::unix(path)?)?;
     Ok(UnixStream::from(OwnedFd::from(socket)))
 }
 
-/// Reads to the end, or to one byte more than the longest answer, until the time-out.
-fn read_all(mut stream: UnixStream, answer: &mut Vec<u8>) -> io::Result<()> {
+/// Reads to the end, or to one byte more than the longest response, until the time-out.
+fn read_to_end(mut stream: UnixStream, response: &mut Vec<u8>) -> io::Result<()> {
     // A deadline of the client, not a measurement.
-    let until = Instant::now() + RUNTIME_ANSWER;
+    let until = Instant::now() + RUNTIME_TIMEOUT;
     let mut part = [0; 4096];
-    while answer.len() as u64 <= RUNTIME_BYTES {
+    while response.len() as u64 <= RUNTIME_BYTES {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
@@ -193,7 +194,7 @@ fn read_all(mut stream: UnixStream, answer: &mut Vec<u8>) -> io::Result<()> {
         stream.set_read_timeout(Some(left))?;
         match stream.read(&mut part) {
             Ok(0) => return Ok(()),
-            Ok(n) => answer.extend_from_slice(&part[..n]),
+            Ok(n) => response.extend_from_slice(&part[..n]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -201,9 +202,9 @@ fn read_all(mut stream: UnixStream, answer: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads an answer: names of small letters, digits and `_`, and finite numbers.
-fn parse(answer: &[u8]) -> Result<BTreeMap<String, f64>, String> {
-    let values: BTreeMap<String, f64> = serde_json::from_slice(answer)
+/// Parses a response: names of lower-case letters, digits and `_`, with finite numbers.
+fn parse(response: &[u8]) -> Result<BTreeMap<String, f64>, String> {
+    let values: BTreeMap<String, f64> = serde_json::from_slice(response)
         .map_err(|error| format!("its statistics are not a JSON object of numbers: {error}"))?;
     let is_name = |name: &&String| {
         (1..=64).contains(&name.len())
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_several_processes_are_summed() {
+    fn read_all_processes_sums_values() {
         let work = tempfile::tempdir().unwrap();
         let one = serve(work.path(), 1, vec!["{\"gc_cycles_total\": 2, \"heap_bytes\": 10.5}"]);
         let two = serve(work.path(), 2, vec!["{\"gc_cycles_total\": 3}"]);
@@ -247,15 +248,15 @@ mod tests {
         // A socket of a process that has ended, and the script of Node.js.
         drop(UnixListener::bind(work.path().join("dyno-runtime.4")).unwrap());
         prepare(RuntimeSpec::Node, work.path()).unwrap();
-        let (sockets, values) = ask_all(work.path()).unwrap();
+        let (sockets, values) = read_all_processes(work.path()).unwrap();
         assert_eq!(sockets, ["1", "2"].map(String::from).into());
         assert_eq!(values, [("gc_cycles_total".into(), 5.0), ("heap_bytes".into(), 10.5)].into());
         [one, two, primary].into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(ask_all(work.path()).unwrap(), (BTreeSet::new(), BTreeMap::new()));
+        assert_eq!(read_all_processes(work.path()).unwrap(), (BTreeSet::new(), BTreeMap::new()));
     }
 
     #[test]
-    fn wrong_answer_is_reported() {
+    fn parse_invalid_response_fails() {
         for (answer, words) in [
             ("", "not a JSON object of numbers"),
             ("[1]", "not a JSON object of numbers"),
@@ -272,18 +273,18 @@ mod tests {
 
     /// A stopped process with a full accept queue, and one that sends single bytes without end.
     #[test]
-    fn who_does_not_come_to_an_end_is_not_waited_for() {
+    fn read_process_times_out_without_complete_response() {
         let work = tempfile::tempdir().unwrap();
         let path = work.path().join("dyno-runtime.1");
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
         socket.bind(&SockAddr::unix(&path).unwrap()).unwrap();
         socket.listen(1).unwrap();
-        let asked: Vec<_> = (0..4).map(|_| ask(&path)).collect();
+        let results: Vec<_> = (0..4).map(|_| read_process(&path)).collect();
         assert!(
-            asked
+            results
                 .iter()
-                .all(|answer| answer.as_ref().is_err_and(|why| why.contains("did not respond"))),
-            "{asked:?}"
+                .all(|result| result.as_ref().is_err_and(|why| why.contains("did not respond"))),
+            "{results:?}"
         );
         let path = work.path().join("dyno-runtime.2");
         let listener = UnixListener::bind(&path).unwrap();
@@ -293,21 +294,22 @@ mod tests {
                 thread::sleep(std::time::Duration::from_millis(20));
             }
         });
-        assert!(ask(&path).unwrap_err().contains("did not respond"));
+        assert!(read_process(&path).unwrap_err().contains("did not respond"));
         drips.join().unwrap();
     }
 
     #[test]
-    fn runtime_without_statistics_is_refused_with_a_hint() {
+    fn runtime_without_statistics_is_refused_with_hint() {
         let work = tempfile::tempdir().unwrap();
         let sampler = Sampler {
             group: dyno_observer::cgroup::Group::default(),
             processes: dyno_observer::Processes::Descendants(u32::MAX),
         };
-        for of in [RuntimeSpec::Jvm, RuntimeSpec::Own] {
+        for runtime in [RuntimeSpec::Jvm, RuntimeSpec::Own] {
             let (to, stop) = mpsc::channel::<()>();
             drop(to);
-            let (readings, refused) = SampledRuntime::new(of, work.path(), &sampler).follow(&stop);
+            let (readings, refused) =
+                SampledRuntime::new(runtime, work.path(), &sampler).follow(&stop);
             assert!(readings.is_empty());
             let RefusedProbe { probe, why, hint } = refused.unwrap();
             assert_eq!(probe, Probe::Runtime);

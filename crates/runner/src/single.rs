@@ -1,4 +1,5 @@
-//! A single load without a suite, as a run of one trial: its plan, and its record in an archive.
+//! Records a single load without a suite (`dyno load --save`) as a run of one trial, so that it can
+//! be read like any other run.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +24,8 @@ pub struct LoadedServer {
     pub title: String,
 }
 
-/// Returns the plan of one load, like that of a suite with one subject, workload and step. `files`:
-/// SHA-256 of each file that its requests name.
+/// Returns the plan of one load, which is like that of a suite with one subject, workload and step.
+/// `files`: SHA-256 of each file that its requests name.
 #[must_use]
 pub fn plan(
     server: &LoadedServer,

@@ -1,5 +1,5 @@
-//! Connection tracking of loopback: whether a plan fills the kernel's table, and the remedies. dyno
-//! changes no setting of the machine.
+//! Predicts whether a plan fills the kernel's connection tracking table, and lists the remedies.
+//! The kernel drops packets when the table is full. dyno changes no setting of the machine.
 
 use dyno_archive::plan::{Arrivals, Isolation, Load, Plan, Step};
 use dyno_observer::tracking::TrackingTable;
@@ -40,21 +40,22 @@ pub fn remedies() -> String {
     )
 }
 
-/// A table that tracks loopback.
+/// The state of a connection tracking table that includes loopback.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tracked {
+pub struct LoopbackTracking {
     pub entries: u64,
     pub most: u64,
     /// Time for which a closed connection stays, seconds.
     pub stays_s: u64,
 }
 
-impl Tracked {
-    /// `None`: loopback is not tracked, or the kernel does not show the table's size.
+impl LoopbackTracking {
+    /// Returns the state of a table. `None`: loopback is not tracked, or the table's size is
+    /// unknown.
     #[must_use]
-    pub fn from_table(table: &TrackingTable) -> Option<Tracked> {
+    pub fn from_table(table: &TrackingTable) -> Option<LoopbackTracking> {
         table.has_loopback.filter(|is_tracked| *is_tracked)?;
-        Some(Tracked {
+        Some(LoopbackTracking {
             entries: table.entries?,
             most: table.most?,
             stays_s: table.time_wait_s.unwrap_or(TIME_WAIT_S).max(1),
@@ -66,7 +67,7 @@ impl Tracked {
         self.most.saturating_sub(self.entries)
     }
 
-    /// New connections per second that fill the table in the long run.
+    /// Returns the rate of new connections that fills the table in the long run, per second.
     #[must_use]
     pub fn fills_at_per_s(&self) -> f64 {
         self.free() as f64 / self.stays_s as f64
@@ -83,8 +84,8 @@ pub struct Forecast {
     pub fills_at_rps: Option<f64>,
 }
 
-/// One load: its length, and the connections that it opens.
-struct Opening {
+/// The length of one load, and the number of connections that it opens.
+struct OpenedConnections {
     length_s: f64,
     connections: f64,
 }
@@ -97,7 +98,7 @@ pub fn note(plan: &Plan, table: &TrackingTable) -> Option<String> {
     if !plan.trials.iter().any(|trial| is_over_loopback(trial.arm)) {
         return None;
     }
-    if table.has_loopback == Some(true) && Tracked::from_table(table).is_none() {
+    if table.has_loopback == Some(true) && LoopbackTracking::from_table(table).is_none() {
         return Some(format!(
             "note: the kernel tracks connections over loopback (netfilter), and the size of its \
              table is unknown. When the table is full, packets of new connections are \
@@ -105,19 +106,19 @@ pub fn note(plan: &Plan, table: &TrackingTable) -> Option<String> {
             remedies()
         ));
     }
-    let tracked = Tracked::from_table(table)?;
+    let tracked = LoopbackTracking::from_table(table)?;
     let forecast = forecast(plan, &tracked);
     Some(note_text(&tracked, &forecast))
 }
 
-fn note_text(tracked: &Tracked, forecast: &Forecast) -> String {
-    let Tracked { entries, most, stays_s } = tracked;
+fn note_text(tracked: &LoopbackTracking, forecast: &Forecast) -> String {
+    let LoopbackTracking { entries, most, stays_s } = tracked;
     let head = format!(
         "the kernel tracks connections over loopback (netfilter). {entries} of {most} entries are \
          used, and a closed connection stays for {stays_s} s."
     );
-    let fills = forecast.peak >= tracked.free() as f64 * NEARLY_FULL;
-    let known = match fills {
+    let is_filled = forecast.peak >= tracked.free() as f64 * NEARLY_FULL;
+    let scheduled = match is_filled {
         true => format!(
             "This plan opens about {:.0} connections within that time, which fills the table. \
              Packets of new connections will be dropped.",
@@ -130,22 +131,22 @@ fn note_text(tracked: &Tracked, forecast: &Forecast) -> String {
     let closed = forecast.fills_at_rps.map_or(String::new(), |rps| {
         format!(" A closed loop fills the table at {rps:.0} requests/s or more.")
     });
-    if !fills && forecast.fills_at_rps.is_none() {
-        return format!("note: {head} {known}");
+    if !is_filled && forecast.fills_at_rps.is_none() {
+        return format!("note: {head} {scheduled}");
     }
-    let label = if fills { "warning" } else { "note" };
+    let label = if is_filled { "warning" } else { "note" };
     format!(
-        "{label}: {head} {known}{closed}\nhint: exempt loopback from tracking, or make the table \
-         larger:\n{}",
+        "{label}: {head} {scheduled}{closed}\nhint: exempt loopback from tracking, or make the \
+         table larger:\n{}",
         remedies()
     )
 }
 
 /// Walks the trials in their order, and adds up the connections that are in the table at once.
 #[must_use]
-pub fn forecast(plan: &Plan, tracked: &Tracked) -> Forecast {
+pub fn forecast(plan: &Plan, tracked: &LoopbackTracking) -> Forecast {
     let stays_s = tracked.stays_s as f64;
-    let mut openings: Vec<Opening> = Vec::new();
+    let mut openings: Vec<OpenedConnections> = Vec::new();
     let mut forecast = Forecast { peak: 0.0, fills_at_rps: None };
     for trial in &plan.trials {
         if plan.arms[trial.arm].conditions.isolation != Isolation::None {
@@ -153,22 +154,23 @@ pub fn forecast(plan: &Plan, tracked: &Tracked) -> Forecast {
         }
         let load = plan.load_of_trial(trial);
         let step = &load.steps[trial.step];
-        let opening = opening(plan.workloads[trial.workload].page_connections(), &load, step);
+        let opened =
+            opened_connections(plan.workloads[trial.workload].page_connections(), &load, step);
         if let (Arrivals::Closed, Some(per_connection), None) =
             (&step.arrivals, load.requests_per_connection, load.requests)
         {
-            let seconds = opening.length_s.min(stays_s).max(1.0);
+            let seconds = opened.length_s.min(stays_s).max(1.0);
             let rps = tracked.free() as f64 / seconds * per_connection.max(1) as f64;
             forecast.fills_at_rps = Some(forecast.fills_at_rps.map_or(rps, |least| least.min(rps)));
         }
-        openings.push(opening);
+        openings.push(opened);
         forecast.peak = forecast.peak.max(recent_connections(&openings, stays_s));
     }
     forecast
 }
 
 /// Returns the connections that the last loads opened within this time before their end.
-fn recent_connections(openings: &[Opening], stays_s: f64) -> f64 {
+fn recent_connections(openings: &[OpenedConnections], stays_s: f64) -> f64 {
     let (mut left_s, mut sum) = (stays_s, 0.0);
     for opening in openings.iter().rev() {
         let share = if opening.length_s > left_s { left_s / opening.length_s } else { 1.0 };
@@ -183,10 +185,10 @@ fn recent_connections(openings: &[Opening], stays_s: f64) -> f64 {
 
 /// Returns the connections that a load opens, including its warm-up. A closed loop that opens
 /// connections for its requests opens as many as the server responds to. That number is unknown
-/// beforehand, so only the concurrent connections count. `of_page`: connections that load a page
-/// together; the connections of its step are visitors.
-fn opening(of_page: Option<u32>, load: &Load, step: &Step) -> Opening {
-    let at_once = f64::from(step.connections) * f64::from(of_page.unwrap_or(1));
+/// beforehand, so only the concurrent connections count. `per_page`: connections that load a page
+/// together, if the workload is a page. The connections of its step are visitors.
+fn opened_connections(per_page: Option<u32>, load: &Load, step: &Step) -> OpenedConnections {
+    let at_once = f64::from(step.connections) * f64::from(per_page.unwrap_or(1));
     // A load with a number of requests has no length: all of it counts.
     let length_ns = load.warmup_ns.saturating_add(load.set_duration_ns().unwrap_or(0));
     let length_s = length_ns as f64 / 1e9;
@@ -197,7 +199,7 @@ fn opening(of_page: Option<u32>, load: &Load, step: &Step) -> Opening {
     let replaced = load.requests_per_connection.zip(requests);
     let connections =
         replaced.map_or(at_once, |(each, requests)| (requests / each.max(1) as f64).max(at_once));
-    Opening { length_s, connections }
+    OpenedConnections { length_s, connections }
 }
 
 /// Returns the number of requests of a schedule within a time. `None`: a closed loop has no
@@ -215,7 +217,7 @@ fn requests_within(arrivals: &Arrivals, seconds: f64) -> Option<f64> {
                 left_s -= length_s;
                 last = segment.to_rate;
             }
-            // The last stretch has no end.
+            // After the last segment, its rate continues.
             sum + last * left_s
         }
     })
@@ -227,8 +229,8 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn tracked(entries: u64, most: u64) -> Tracked {
-        Tracked { entries, most, stays_s: 120 }
+    fn tracked(entries: u64, most: u64) -> LoopbackTracking {
+        LoopbackTracking { entries, most, stays_s: 120 }
     }
 
     fn load(requests_per_connection: Option<u64>) -> Load {
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn schedules_have_so_many_requests() {
+    fn requests_within_sums_every_kind_of_schedule() {
         use dyno_archive::plan::{Gaps, Segment};
         let within = |arrivals: &Arrivals| requests_within(arrivals, 10.0);
         assert_eq!(within(&Arrivals::Closed), None);
@@ -251,28 +253,33 @@ mod tests {
         assert_eq!(within(&trace), Some(3.0));
         let segment = Segment { from_rate: 0.0, to_rate: 10.0, duration_ns: 4 * S };
         let shaped = Arrivals::Shaped { segments: vec![segment], gaps: Gaps::Even };
-        assert_eq!(within(&shaped), Some(20.0 + 60.0), "the last rate goes on");
+        assert_eq!(within(&shaped), Some(20.0 + 60.0), "the last rate continues");
         assert_eq!(requests_within(&shaped, 0.0), Some(0.0));
     }
 
     #[test]
-    fn loads_open_their_connections_or_one_per_requests() {
-        let connections = |load: &Load, step: &Step| opening(None, load, step).connections;
+    fn opened_connections_depend_on_requests_per_connection() {
+        let connections =
+            |load: &Load, step: &Step| opened_connections(None, load, step).connections;
         let closed = step(64, Arrivals::Closed);
         let open = step(64, Arrivals::Constant { rate: 1000.0 });
         assert_eq!(connections(&load(None), &open), 64.0);
         assert_eq!(connections(&load(Some(1)), &open), 10_000.0);
         assert_eq!(connections(&load(Some(4)), &open), 2_500.0);
-        assert_eq!(connections(&load(Some(1000)), &open), 64.0, "never fewer than at once");
+        assert_eq!(
+            connections(&load(Some(1000)), &open),
+            64.0,
+            "never fewer than the concurrent connections"
+        );
         assert_eq!(connections(&load(Some(1)), &closed), 64.0);
         let counted = Load { requests: Some(500), ..load(Some(1)) };
         assert_eq!(connections(&counted, &closed), 500.0);
-        assert_eq!(opening(Some(6), &load(None), &closed).connections, 384.0);
+        assert_eq!(opened_connections(Some(6), &load(None), &closed).connections, 384.0);
     }
 
     #[test]
-    fn connections_count_as_long_as_they_stay() {
-        let opening = |length_s, connections| Opening { length_s, connections };
+    fn recent_connections_sums_loads_within_the_time() {
+        let opening = |length_s, connections| OpenedConnections { length_s, connections };
         let all = [opening(100.0, 1000.0), opening(50.0, 10.0), opening(50.0, 10.0)];
         assert_eq!(recent_connections(&all, 120.0), 10.0 + 10.0 + 200.0);
         assert_eq!(recent_connections(&all, 25.0), 5.0);
@@ -281,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn note_warns_of_a_plan_that_fills_the_table() {
+    fn note_warns_of_plan_that_fills_table() {
         let forecast = |peak, fills_at_rps| Forecast { peak, fills_at_rps };
         let few = note_text(&tracked(10, 1000), &forecast(64.0, None));
         assert_eq!(
@@ -307,12 +314,12 @@ mod tests {
     #[test]
     fn table_without_loopback_is_not_tracked() {
         let table = TrackingTable { entries: Some(3), most: Some(9), ..TrackingTable::default() };
-        assert_eq!(Tracked::from_table(&table), None);
+        assert_eq!(LoopbackTracking::from_table(&table), None);
         let no = TrackingTable { has_loopback: Some(false), ..table };
-        assert_eq!(Tracked::from_table(&no), None);
+        assert_eq!(LoopbackTracking::from_table(&no), None);
         let yes = TrackingTable { has_loopback: Some(true), ..table };
-        assert_eq!(Tracked::from_table(&yes), Some(tracked(3, 9)));
+        assert_eq!(LoopbackTracking::from_table(&yes), Some(tracked(3, 9)));
         assert_eq!(tracked(3, 9).fills_at_per_s(), 0.05);
-        assert_eq!(Tracked::from_table(&TrackingTable { most: None, ..yes }), None);
+        assert_eq!(LoopbackTracking::from_table(&TrackingTable { most: None, ..yes }), None);
     }
 }

@@ -59,7 +59,7 @@ fn spec(open: &Arc<AtomicU32>, requests: Option<u64>) -> LoadSpec {
     let http2 = Http2::default();
     let read = |_: &str| Err("no files here".into());
     let traffic = compile::compile(&workload, &listener.host(), &http2, &read).unwrap();
-    let base = load_at::once(&listener, traffic, http2);
+    let base = load_at::single_request(&listener, traffic, http2);
     let load = Load {
         requests,
         warmup_ns: 0,

@@ -52,7 +52,7 @@ fn spec(own: u32) -> LoadSpec {
     let read = |_: &str| Err("no files here".into());
     let traffic = compile::compile(&workload, &listener.host(), &http2, &read).unwrap();
     let slices = Slices { length_ns: 40 * MS, loads: 2, index: own, seed: 5 };
-    let base = load_at::once(&listener, traffic, http2);
+    let base = load_at::single_request(&listener, traffic, http2);
     LoadSpec {
         step: Step { connections: 2, ..base.step },
         load: Load {

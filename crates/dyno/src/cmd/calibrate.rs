@@ -53,12 +53,13 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     );
     let is_saved = matches!(
         &outcome,
-        Ok(Calibrated { unkept: None, .. }) | Err(CalibrationError::Interrupted { unkept: None })
+        Ok(Calibrated { archive_error: None, .. })
+            | Err(CalibrationError::Interrupted { archive_error: None })
     );
     if let Some(dir) = archive.as_ref().filter(|_| is_saved) {
         super::print_saved(dir, super::MEASUREMENTS_SAVED);
     }
-    let Calibrated { measured, unkept } = outcome.map_err(unsaved_error)?;
+    let Calibrated { measured, archive_error } = outcome.map_err(unsaved_error)?;
     let not_measured =
         NOT_MEASURED.map(|(name, reason)| (name.to_string(), reason.to_string())).into();
     let result = Calibration::new(machine(), &placement, not_measured, &measured);
@@ -70,8 +71,8 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     };
     let written = write_out(args.output.as_deref(), &text);
     // Reported after the result, so that the result is not lost.
-    let unkept = unkept.map_or(Ok(()), |error| Err(error.into()));
-    first_error([written, ceilings.map(drop), unkept])?;
+    let archive_error = archive_error.map_or(Ok(()), |error| Err(error.into()));
+    first_error([written, ceilings.map(drop), archive_error])?;
     Ok(Exit::Valid)
 }
 
@@ -110,9 +111,9 @@ fn measure_probes(args: &CalibrateArgs) -> anyhow::Result<Exit> {
 
 /// Prints why an interrupted calibration could not be saved.
 fn unsaved_error(error: CalibrationError) -> anyhow::Error {
-    if let CalibrationError::Interrupted { unkept: Some(unkept) } = error {
-        exit::print_error(&unkept.into());
-        return CalibrationError::Interrupted { unkept: None }.into();
+    if let CalibrationError::Interrupted { archive_error: Some(archive_error) } = error {
+        exit::print_error(&archive_error.into());
+        return CalibrationError::Interrupted { archive_error: None }.into();
     }
     error.into()
 }

@@ -10,7 +10,7 @@ use dyno_observer::facts::{may_make_groups, read_facts};
 use dyno_observer::tracking::TrackingTable;
 use dyno_report::terminal::line;
 use dyno_report::text::Style;
-use dyno_runner::tracking::{self, Tracked};
+use dyno_runner::tracking::{self, LoopbackTracking};
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 use dyno_subject::definition::prerequisites::Prerequisites;
@@ -238,7 +238,7 @@ fn ports_finding(facts: &Facts) -> Finding {
 
 fn tracking_finding(table: &TrackingTable) -> Finding {
     let remedies = format!("Exempt loopback, or enlarge the table:\n{}", tracking::remedies());
-    let tracked = Tracked::from_table(table);
+    let tracked = LoopbackTracking::from_table(table);
     Finding {
         is_good: table.has_loopback == Some(false),
         name: "untracked loopback connections".into(),

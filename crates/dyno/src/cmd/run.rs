@@ -254,7 +254,7 @@ pub(super) fn walk(
         dir,
         guard: supervision.guard,
         interrupts: supervision.interrupts,
-        on: &mut on_event,
+        on_event: &mut on_event,
     };
     Ok(runner.walk()?)
 }

@@ -1,4 +1,4 @@
-//! Arms: one subject under several conditions, in one run.
+//! Tests arms: one subject under several conditions in one run.
 
 use dyno_archive::dir::Run;
 use dyno_archive::plan::{Arm, Conditions, DriverKind, Launch, LoadChanges, Trial};
@@ -43,7 +43,7 @@ fn run(launches: Vec<Launch>) -> Run {
 }
 
 #[test]
-fn one_subject_runs_under_the_conditions_of_each_of_its_arms() {
+fn subject_runs_under_conditions_of_each_arm() {
     let run = run(vec![Launch::alone(1, 0), Launch::alone(0, 0)]);
     let [stamped, plain] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     for (start, name, flavour) in [(stamped, "stamped", "stamped"), (plain, "front", "plain")] {
@@ -67,7 +67,7 @@ fn one_subject_runs_under_the_conditions_of_each_of_its_arms() {
 }
 
 #[test]
-fn arms_that_should_be_up_together_are_refused_as_no_fault_of_the_subject() {
+fn launch_of_several_arms_is_harness_failure() {
     let run = run(vec![Launch { arms: vec![0, 1], block: 0 }]);
     let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     let failure = start.failure.as_ref().unwrap();

@@ -1,11 +1,11 @@
-//! Messages for authors of subjects: mistakes, output, ports, and several folders.
+//! Tests messages for authors of subjects: mistakes, output, ports, and several folders.
 
 use std::fs;
 use std::path::Path;
 
 use crate::drive::{DYNO, Place, free_port, text};
 
-/// Writes a subject whose file is this, in a folder of subjects.
+/// Writes a subject with this definition into a folder of subjects.
 fn write(folder: &Path, name: &str, toml: &str) {
     let folder = folder.join(name);
     fs::create_dir_all(&folder).unwrap();
@@ -20,7 +20,7 @@ fn null_on(port: &str, more: &str) -> String {
 }
 
 #[test]
-fn one_file_with_mistakes_stops_no_other() {
+fn mistake_in_subject_does_not_affect_others() {
     let place = Place::new();
     let subjects = place.path().join("subjects");
     write(
@@ -49,7 +49,7 @@ fn one_file_with_mistakes_stops_no_other() {
 }
 
 #[test]
-fn several_folders_of_subjects_are_looked_through_and_dynos_own_stay_at_hand() {
+fn subjects_are_found_in_several_folders_and_built_in() {
     let place = Place::new();
     let [mine, yours] = ["mine", "yours"].map(|name| place.path().join(name));
     write(&mine, "one", &null_on("{port}", ""));
@@ -136,7 +136,7 @@ fn wrong_port_error_names_port_and_shows_output() {
 }
 
 #[test]
-fn build_that_fails_shows_how_it_ended() {
+fn failed_build_reports_exit_and_output() {
     let place = Place::new();
     let build = "[build]\ncommand = \"echo far away; exit 7\"\ninputs = []\n";
     write(&place.path().join("subjects"), "broken", &null_on("{port}", build));
@@ -195,7 +195,7 @@ fn import_runs_nothing_and_lists_the_steps() {
 }
 
 #[test]
-fn import_reads_files_of_its_folder_alone() {
+fn import_reads_files_of_its_folder_only() {
     let place = Place::new();
     let folder = place.path().join("frameworks/quick");
     fs::create_dir_all(&folder).unwrap();
@@ -233,7 +233,7 @@ fn import_reads_files_of_its_folder_alone() {
 }
 
 #[test]
-fn mistake_behind_one_subject_stops_no_other_check() {
+fn mistake_in_back_end_does_not_affect_other_checks() {
     let place = Place::new();
     let subjects = place.path().join("subjects");
     write(

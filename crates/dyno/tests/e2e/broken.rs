@@ -1,6 +1,6 @@
-//! A server that breaks every rule a known number of times, between correct responses. Each fault
-//! must be classified and counted exactly, and the books must balance: over keep-alive, pipelined
-//! and TLS, on both drivers.
+//! Tests the classification of faults with a server that breaks every rule a known number of times.
+//! Each fault must be counted exactly, over keep-alive, pipelined and TLS connections, with both
+//! drivers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ const OUTCOMES: &[(&str, &str)] = &[
     ("good_close", "ok"),
     ("good_until_close", "ok"),
     ("informational", "ok"),
-    // The answer is right; the one after it, which answers nothing, is counted with the
+    // The response is correct. The one after it belongs to no request, and is counted with the
     // connections.
     ("unsolicited", "ok"),
     ("status_500", "unexpected_status"),
@@ -48,7 +48,7 @@ const OUTCOMES: &[(&str, &str)] = &[
     ("tls_garbage", "tls_error"),
 ];
 
-/// How malformed answers are named: a part of the words, and what the server did for it.
+/// Names of malformed responses: a part of the words, and the faults of the server that cause it.
 const KINDS: &[(&str, &[&str])] = &[
     ("status line", &["bad_status_line"]),
     ("protocol version", &["bad_version"]),
@@ -63,14 +63,15 @@ const KINDS: &[(&str, &[&str])] = &[
 const TLS_KINDS: &[(&str, &str)] =
     &[("alert internal_error", "tls_alert"), ("invalid content type", "tls_garbage")];
 
-/// Turns after which the server has done everything once: every second request is answered right.
+/// Number of requests after which the server has made each fault once. Every second response is
+/// correct.
 const PLAIN_PERIOD: u64 = 52;
 const TLS_PERIOD: u64 = 58;
 
 const ROUNDS: u64 = 3;
 
 #[test]
-fn keep_alive() {
+fn keep_alive_faults_are_counted() {
     for driver in ["uring", "epoll"] {
         let place = Place::new();
         let server = Server::broken(&[]);
@@ -78,13 +79,13 @@ fn keep_alive() {
         let url = format!("http://127.0.0.1:{}/{{seq}}", server.port);
         let result = load(&place, &url, n, &["-c", "8", "--driver", driver]);
         let counts = counts(&server);
-        assert_each_known_number_of_times(&counts, n, PLAIN_PERIOD);
+        assert_fault_counts(&counts, n, PLAIN_PERIOD);
         assert_classified(&result, &counts, n);
     }
 }
 
 #[test]
-fn over_tls() {
+fn faults_over_tls_are_counted() {
     for driver in ["uring", "epoll"] {
         let place = Place::new();
         let (certificate, key) = certificate(place.path());
@@ -98,7 +99,7 @@ fn over_tls() {
         let result = load(&place, &url, n, &more);
         let port = server.port;
         let counts = counts_over_tls(port, &paths[0]);
-        assert_each_known_number_of_times(&counts, n, TLS_PERIOD);
+        assert_fault_counts(&counts, n, TLS_PERIOD);
         assert_classified(&result, &counts, n);
         let errors = &result["tls"]["errors"];
         for (words, class) in TLS_KINDS {
@@ -108,15 +109,15 @@ fn over_tls() {
     }
 }
 
-/// Requests behind a fault are lost with its connection, so the number of faults depends on the
-/// cuts: the server's own counts are the reference. Requests behind a closing answer are excluded,
-/// because their number is random.
+/// Requests after a fault are lost with its connection, so the number of faults depends on when
+/// connections end: the server's own counts are the reference. Requests after a closing response
+/// are excluded, because their number is random.
 #[test]
-fn pipelined() {
+fn pipelined_faults_are_counted() {
     for driver in ["uring", "epoll"] {
         let place = Place::new();
         let server = Server::broken(&[]);
-        fs::write(place.path().join("numbers.csv"), numbers_in_no_order()).unwrap();
+        fs::write(place.path().join("numbers.csv"), shuffled_numbers()).unwrap();
         let url = format!("http://127.0.0.1:{}/{{csv:numbers.csv:1}}", server.port);
         let n = 600;
         let result = load(&place, &url, n, &["-c", "4", "-p", "8", "--driver", driver]);
@@ -125,26 +126,26 @@ fn pipelined() {
         for outcome in ["ok", "unexpected_status", "unexpected_body", "unexpected_header"] {
             assert_eq!(
                 outcomes[outcome].as_u64().unwrap(),
-                performed(&counts, outcome),
+                expected_count(&counts, outcome),
                 "{outcome}: {outcomes}"
             );
         }
         for outcome in ["timeout", "timeout_first_byte", "protocol_error"] {
             assert_eq!(
                 outcomes[outcome].as_u64().unwrap(),
-                performed(&counts, outcome),
+                expected_count(&counts, outcome),
                 "{outcome}: {outcomes}"
             );
         }
-        // A connection that the server ends takes all that is on it along, and is itself counted
+        // All requests on a connection that the server ends are lost, and the end itself is counted
         // once.
         let lost = &result["connection_failures"];
         for outcome in ["closed_early", "reset", "timeout", "timeout_first_byte", "protocol_error"]
         {
-            assert!(performed(&counts, outcome) > 0, "{outcome} never happened: {counts:?}");
+            assert!(expected_count(&counts, outcome) > 0, "{outcome} never happened: {counts:?}");
             assert_eq!(
                 lost[outcome].as_u64().unwrap(),
-                performed(&counts, outcome),
+                expected_count(&counts, outcome),
                 "{outcome}: {lost}"
             );
         }
@@ -154,9 +155,9 @@ fn pipelined() {
     }
 }
 
-/// One number a line, the first a good one, the others shuffled: in a regular order the same faults
-/// could always be lost behind others.
-fn numbers_in_no_order() -> String {
+/// Returns one number per line: first that of a correct response, then the others in random order.
+/// In a regular order the same faults could always be lost after others.
+fn shuffled_numbers() -> String {
     let once: Vec<u64> = (0..PLAIN_PERIOD).filter(|n| ![5, 7, 51].contains(n)).collect();
     let mut numbers = once.repeat(40);
     Rng::new(1).shuffle(&mut numbers[1..]);
@@ -166,25 +167,25 @@ fn numbers_in_no_order() -> String {
 fn load(place: &Place, url: &str, n: u64, more: &[&str]) -> Value {
     let n = n.to_string();
     let mut all = vec!["load", url, "-n", &n, "--format", "json", "--timeout", "5s"];
-    // Far beyond what a busy machine takes to answer: only silence takes that long.
+    // Much longer than a response takes on a busy machine: only a missing response times out.
     all.extend(["--first-byte-timeout", "3s", "--check-one-in", "1", "--expect-status", "200"]);
     all.extend(["--expect-body", "Hello, World!"]);
     all.extend(["--expect-header", "content-type: text/plain"]);
     all.extend(more);
     let output = place.dyno(&all);
-    let shown = crate::drive::text(&output);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {shown}"))
+    let output_text = crate::drive::text(&output);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output_text}"))
 }
 
 fn counts(server: &Server) -> BTreeMap<String, u64> {
     let stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     let answer = dyno_contract::client::get(stream, "/counts", Duration::from_secs(60)).unwrap();
-    without_the_first_try(serde_json::from_slice(&answer.body).unwrap())
+    without_precheck(serde_json::from_slice(&answer.body).unwrap())
 }
 
-/// Before the load one request is tried, for what is expected of the header; it is number 0, which
-/// is a good one.
-fn without_the_first_try(mut counts: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+/// Removes the request of the check before the load from the counts. It is number 0, whose response
+/// is correct.
+fn without_precheck(mut counts: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     for name in ["good", "requests"] {
         *counts.get_mut(name).unwrap() -= 1;
     }
@@ -212,10 +213,10 @@ fn counts_over_tls(port: u16, certificate: &str) -> BTreeMap<String, u64> {
         .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    without_the_first_try(serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap())
+    without_precheck(serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap())
 }
 
-/// A certificate for `localhost` that is its own authority, and its key.
+/// Creates a self-signed certificate for `localhost`, and its key.
 pub fn certificate(folder: &Path) -> (PathBuf, PathBuf) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
     let paths = (folder.join("certificate.pem"), folder.join("key.pem"));
@@ -224,13 +225,13 @@ pub fn certificate(folder: &Path) -> (PathBuf, PathBuf) {
     paths
 }
 
-/// How often the server did something that must end as `outcome`.
-fn performed(counts: &BTreeMap<String, u64>, outcome: &str) -> u64 {
+/// Returns how often the server did something that must end as `outcome`.
+fn expected_count(counts: &BTreeMap<String, u64>, outcome: &str) -> u64 {
     let classes = OUTCOMES.iter().filter(|(_, o)| *o == outcome);
     classes.map(|(class, _)| counts.get(*class).copied().unwrap_or(0)).sum()
 }
 
-fn assert_each_known_number_of_times(counts: &BTreeMap<String, u64>, n: u64, period: u64) {
+fn assert_fault_counts(counts: &BTreeMap<String, u64>, n: u64, period: u64) {
     assert_eq!(counts["requests"], n);
     for (class, times) in
         counts.iter().filter(|(class, _)| !["requests", "connections"].contains(&class.as_str()))
@@ -245,7 +246,11 @@ fn assert_classified(result: &Value, counts: &BTreeMap<String, u64>, n: u64) {
     let outcomes = &result["outcomes"];
     for (outcome, seen) in outcomes.as_object().unwrap() {
         if !outcome.starts_with("status_") {
-            assert_eq!(seen.as_u64().unwrap(), performed(counts, outcome), "{outcome}: {outcomes}");
+            assert_eq!(
+                seen.as_u64().unwrap(),
+                expected_count(counts, outcome),
+                "{outcome}: {outcomes}"
+            );
         }
     }
     assert_eq!(outcomes["status_1xx"].as_u64().unwrap(), 2 * counts["informational"]);

@@ -1,4 +1,4 @@
-//! `dyno load` as a client: addresses, headers, codings, cookies and TLS, against small real
+//! Tests `dyno load` as a client: addresses, headers, encodings, cookies and TLS, with small real
 //! servers.
 
 use std::fs;
@@ -11,16 +11,16 @@ use serde_json::Value;
 
 use crate::drive::{Place, free_port, text};
 
-/// A server on a thread of its own, which answers each head with what `respond` makes of it. It
-/// ends with the test's process.
-struct Small {
+/// A server on a separate thread. It responds to each request head with the result of `respond`,
+/// and ends with the test's process.
+struct SmallServer {
     port: u16,
-    /// The heads that came.
+    /// The received request heads.
     heads: Arc<Mutex<Vec<String>>>,
 }
 
-impl Small {
-    fn start(address: &str, respond: fn(&str) -> Vec<u8>) -> Small {
+impl SmallServer {
+    fn start(address: &str, respond: fn(&str) -> Vec<u8>) -> SmallServer {
         let listener = TcpListener::bind((address, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let heads = Arc::new(Mutex::new(Vec::new()));
@@ -31,7 +31,7 @@ impl Small {
                 thread::spawn(move || serve(stream, respond, &seen));
             }
         });
-        Small { port, heads }
+        SmallServer { port, heads }
     }
 
     fn heads(&self) -> Vec<String> {
@@ -40,12 +40,12 @@ impl Small {
 }
 
 fn serve(mut stream: TcpStream, respond: fn(&str) -> Vec<u8>, seen: &Mutex<Vec<String>>) {
-    let mut kept = Vec::new();
+    let mut received = Vec::new();
     let mut buffer = [0; 4096];
     loop {
-        while let Some(at) = kept.windows(4).position(|w| w == b"\r\n\r\n") {
-            let head = String::from_utf8_lossy(&kept[..at + 4]).into_owned();
-            kept.drain(..at + 4);
+        while let Some(at) = received.windows(4).position(|w| w == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&received[..at + 4]).into_owned();
+            received.drain(..at + 4);
             let response = respond(&head);
             seen.lock().unwrap().push(head);
             if stream.write_all(&response).is_err() {
@@ -53,7 +53,7 @@ fn serve(mut stream: TcpStream, respond: fn(&str) -> Vec<u8>, seen: &Mutex<Vec<S
             }
         }
         match stream.read(&mut buffer) {
-            Ok(n @ 1..) => kept.extend_from_slice(&buffer[..n]),
+            Ok(n @ 1..) => received.extend_from_slice(&buffer[..n]),
             _ => return,
         }
     }
@@ -71,11 +71,11 @@ fn load(place: &Place, arguments: &[&str]) -> (Value, String) {
     (result, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// A server that closes after its response, and responses twice.
+/// The server sends two responses, and then closes the connection.
 #[test]
-fn answers_behind_the_last_of_a_connection_answer_nothing() {
+fn responses_after_close_are_not_counted() {
     let place = Place::new();
-    let server = Small::start("127.0.0.1", |_| {
+    let server = SmallServer::start("127.0.0.1", |_| {
         let answer = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
         answer.repeat(2).into_bytes()
     });
@@ -86,18 +86,19 @@ fn answers_behind_the_last_of_a_connection_answer_nothing() {
     assert_eq!(result["connections"]["unsolicited"], 50, "{result:#}");
 }
 
-/// An encoded body is compared in a sample, which can be every one.
+/// Encoded bodies are compared only in a sample, which can be all of them.
 #[test]
-fn exact_bodies_that_are_encoded_can_all_be_checked() {
+fn encoded_bodies_are_all_checked_on_request() {
     let place = Place::new();
-    let server =
-        Small::start("127.0.0.1", |_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
+    let server = SmallServer::start("127.0.0.1", |_| {
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec()
+    });
     let url = format!("http://127.0.0.1:{}/", server.port);
     let coded =
         ["load", &url, "-n", "50", "-c", "1", "--format", "json", "-H", "Accept-Encoding: gzip"];
     let run = |more: &[&str]| {
         let output = place.dyno(&[&coded[..], &["--expect-body", "ok"], more].concat());
-        // A load as short as this is not valid where something else used the machine meanwhile.
+        // So short a load may be invalid if another program used the machine meanwhile.
         assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
@@ -114,9 +115,9 @@ fn exact_bodies_that_are_encoded_can_all_be_checked() {
 }
 
 #[test]
-fn name_is_resolved_to_the_address_that_accepts() {
+fn host_name_uses_address_that_accepts() {
     let place = Place::new();
-    let server = Small::start("127.0.0.1", |_| response("", b"ok"));
+    let server = SmallServer::start("127.0.0.1", |_| response("", b"ok"));
     let port = server.port;
     let url = format!("http://dual.test:{port}/");
     let resolve = [format!("dual.test:{port}:[::1]"), format!("dual.test:{port}:127.0.0.1")];
@@ -131,7 +132,7 @@ fn name_is_resolved_to_the_address_that_accepts() {
 }
 
 #[test]
-fn name_whose_addresses_all_refuse_is_an_error() {
+fn host_name_without_listener_fails() {
     let place = Place::new();
     let url = format!("http://localhost:{}/", free_port());
     let output = place.dyno(&["load", &url, "-n", "1"]);
@@ -144,9 +145,9 @@ fn name_whose_addresses_all_refuse_is_an_error() {
 }
 
 #[test]
-fn zone_is_not_in_the_request() {
+fn request_omits_ipv6_zone() {
     let place = Place::new();
-    let server = Small::start("::1", |_| response("", b"ok"));
+    let server = SmallServer::start("::1", |_| response("", b"ok"));
     for zone in ["%25lo", "%lo", "%251"] {
         let (result, _) =
             load(&place, &[&format!("http://[::1{zone}]:{}/", server.port), "-n", "1"]);
@@ -158,9 +159,9 @@ fn zone_is_not_in_the_request() {
 }
 
 #[test]
-fn switching_to_websocket_is_named_truthfully() {
+fn websocket_upgrade_is_reported() {
     let place = Place::new();
-    let server = Small::start("127.0.0.1", |_| {
+    let server = SmallServer::start("127.0.0.1", |_| {
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
             .to_vec()
     });
@@ -177,7 +178,7 @@ fn switching_to_websocket_is_named_truthfully() {
 }
 
 #[test]
-fn headers_of_connections_are_refused_over_http2() {
+fn connection_headers_over_http2_are_refused() {
     let place = Place::new();
     for (arguments, place_of_it) in [
         (&["https://127.0.0.1:1/", "-H", "Connection: close"][..], "-H \"Connection: close\""),
@@ -197,12 +198,13 @@ fn headers_of_connections_are_refused_over_http2() {
 const BROTLI: &[u8] = b"\x0b\x08\x80{\"hello\":\"world\"}\x03";
 
 #[test]
-fn coded_bodies_are_checked_decoded() {
+fn encoded_bodies_are_decoded_before_checks() {
     let place = Place::new();
-    let server = Small::start("127.0.0.1", |head| match head.contains("Accept-Encoding: br") {
-        true => response("Content-Encoding: br\r\n", BROTLI),
-        false => response("Content-Encoding: other\r\n", b"{}"),
-    });
+    let server =
+        SmallServer::start("127.0.0.1", |head| match head.contains("Accept-Encoding: br") {
+            true => response("Content-Encoding: br\r\n", BROTLI),
+            false => response("Content-Encoding: other\r\n", b"{}"),
+        });
     let url = format!("http://127.0.0.1:{}/", server.port);
     let checks = ["--expect-json", "/hello=world", "--expect-body", "{\"hello\":\"world\"}"];
     let asked = ["-H", "Accept-Encoding: br", "-n", "20", "-c", "1", "--check-one-in", "1"];
@@ -214,9 +216,9 @@ fn coded_bodies_are_checked_decoded() {
 }
 
 #[test]
-fn refusals_after_cookies_are_explained() {
+fn refusals_after_cookies_have_hint() {
     let place = Place::new();
-    let server = Small::start("127.0.0.1", |head| match head.starts_with("GET /login") {
+    let server = SmallServer::start("127.0.0.1", |head| match head.starts_with("GET /login") {
         true => response("Set-Cookie: sid=abc\r\n", b""),
         false => b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n".to_vec(),
     });
@@ -228,9 +230,9 @@ fn refusals_after_cookies_are_explained() {
 }
 
 #[test]
-fn connection_warnings_are_not_for_servers_that_close() {
+fn closing_server_gets_no_connection_warning() {
     let place = Place::new();
-    let server = Small::start("127.0.0.1", |_| response("Connection: close\r\n", b"ok"));
+    let server = SmallServer::start("127.0.0.1", |_| response("Connection: close\r\n", b"ok"));
     let url = format!("http://127.0.0.1:{}/", server.port);
     let (result, _) = load(&place, &[&url, "-n", "300", "-c", "8"]);
     let caveats = result["caveats"].as_array().unwrap();
@@ -239,11 +241,11 @@ fn connection_warnings_are_not_for_servers_that_close() {
 }
 
 #[test]
-fn port_of_the_other_scheme_is_named() {
+fn wrong_scheme_for_port_is_reported() {
     let place = Place::new();
-    let plain = Small::start("127.0.0.1", |_| response("", b"ok"));
-    // The bytes of a TLS alert, as servers send it to who speaks no TLS.
-    let secured = Small::start("127.0.0.1", |_| b"\x15\x03\x03\x00\x02\x02\x46".to_vec());
+    let plain = SmallServer::start("127.0.0.1", |_| response("", b"ok"));
+    // A TLS alert, which servers send to a client without TLS.
+    let secured = SmallServer::start("127.0.0.1", |_| b"\x15\x03\x03\x00\x02\x02\x46".to_vec());
     let (result, _) = load(&place, &[&format!("http://127.0.0.1:{}/", secured.port), "-n", "1"]);
     let errors = result["protocol_errors"].as_object().unwrap();
     assert!(errors.keys().any(|kind| kind.contains("use https://")), "{errors:?}");

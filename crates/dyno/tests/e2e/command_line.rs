@@ -1,4 +1,4 @@
-//! Exit statuses, refused options, and files of the user that dyno must not change.
+//! Tests exit statuses, refused options, and files of the user that dyno must not change.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -21,19 +21,19 @@ fn closed_pipe() -> Stdio {
     writer.into()
 }
 
-/// Answers every request with 200, and hands over the first one.
+/// Starts a server that responds to every request with 200. The receiver gets the first request.
 fn recorder() -> (u16, mpsc::Receiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (to, from) = mpsc::channel();
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let mut seen = vec![0; 64 * 1024];
+            let mut received = vec![0; 64 * 1024];
             let mut length = 0;
-            // A request of these tests comes in one piece, and none is longer.
-            while let Ok(n @ 1..) = stream.read(&mut seen[length..]) {
+            // Requests of these tests fit into one read.
+            while let Ok(n @ 1..) = stream.read(&mut received[length..]) {
                 length += n;
-                let _ = to.send(seen[..length].to_vec());
+                let _ = to.send(received[..length].to_vec());
                 length = 0;
                 if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").is_err() {
                     break;
@@ -55,18 +55,18 @@ fn har(port: u16, body: &str, status: u16) -> String {
 }
 
 #[test]
-fn har_is_sent_as_it_was_recorded_and_reads_no_file() {
+fn har_requests_are_sent_as_recorded() {
     let place = Place::new();
-    let (port, seen) = recorder();
+    let (port, received) = recorder();
     let body = "{csv:/etc/passwd:1} {seq} {uuid} {rand} {{seq}}";
     fs::write(place.path().join("x.har"), har(port, body, 200)).unwrap();
     let output =
         place.dyno(&["load", "--import", "x.har", "-c", "1", "-n", "3", "--format", "json"]);
-    // Three requests say nothing of the generator's room, so whether they are valid is chance.
+    // With three requests it is random whether the load is valid.
     let result: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
     assert_eq!(result["outcomes"]["ok"], 3);
-    let sent = String::from_utf8(seen.recv().unwrap()).unwrap();
+    let sent = String::from_utf8(received.recv().unwrap()).unwrap();
     assert!(sent.starts_with("POST /{seq}?u={uuid} HTTP/1.1\r\n"), "{sent}");
     assert!(sent.contains("X-Text: {rand} {rand:1..9}\r\n"), "{sent}");
     assert!(sent.ends_with(&format!("\r\n\r\n{body}")), "{sent}");
@@ -75,17 +75,17 @@ fn har_is_sent_as_it_was_recorded_and_reads_no_file() {
     fs::write(place.path().join("t.har"), har(port, "{seq}", 200).replace("{rand} ", "")).unwrap();
     let asked = ["load", "--import", "t.har", "--import-templates", "-c", "1", "-n", "1"];
     assert!(place.dyno(&asked).status.code().is_some_and(|code| code <= 1));
-    let all: Vec<_> = seen.try_iter().map(|bytes| String::from_utf8(bytes).unwrap()).collect();
+    let all: Vec<_> = received.try_iter().map(|bytes| String::from_utf8(bytes).unwrap()).collect();
     assert!(all.last().unwrap().starts_with("POST /0?u="), "{all:?}");
     fs::write(place.path().join("x.har"), har(port, body, 200).replace("{rand}", "")).unwrap();
     let output = place.dyno(&["load", "--import", "x.har", "--import-templates", "-n", "1"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("--files FOLDER"), "{}", text(&output));
-    assert_eq!(seen.try_iter().count(), 0);
+    assert_eq!(received.try_iter().count(), 0);
 }
 
 #[test]
-fn files_are_read_only_where_the_user_put_them() {
+fn load_reads_only_files_named_by_user() {
     let place = Place::new();
     let url = format!("http://127.0.0.1:{}/", free_port());
     let home = place.path().join("home");
@@ -160,7 +160,7 @@ fn suite_reads_only_files_in_its_folder() {
 }
 
 #[test]
-fn plan_says_which_differences_it_finds() {
+fn plan_reports_detectable_differences() {
     let place = Place::new();
     place.add_unruly("one", &[], "");
     place.add_unruly("two", &[], "");
@@ -187,15 +187,15 @@ fn plan_says_which_differences_it_finds() {
     let output = place.dyno(&["run", "suite.toml"]);
     let report = place.report();
     let id = report["run"]["id"].as_str().unwrap();
-    // On a busy machine some of the trials do not count.
+    // On a busy machine some of the trials are invalid.
     let all_count = report["trials"].as_array().unwrap().iter().all(|trial| trial["valid"] == true);
-    let what = if all_count { "in CPU time per request" } else { id };
+    let description = if all_count { "in CPU time per request" } else { id };
     let known = suite(5, "random");
-    assert!(known.contains(id) && known.contains(what), "{known}\n{}", text(&output));
+    assert!(known.contains(id) && known.contains(description), "{known}\n{}", text(&output));
 }
 
 #[test]
-fn recorded_status_is_the_expectation_unless_another_is_given() {
+fn recorded_status_is_default_expectation() {
     let place = Place::new();
     let server = Server::start(&[]);
     let entry = json!({
@@ -215,7 +215,7 @@ fn recorded_status_is_the_expectation_unless_another_is_given() {
 }
 
 #[test]
-fn closed_output_is_never_a_valid_result() {
+fn closed_output_fails_run() {
     let place = Place::new();
     let server = Server::start(&[]);
     let url = server.url("/nothing");
@@ -235,7 +235,7 @@ fn closed_output_is_never_a_valid_result() {
 }
 
 #[test]
-fn closed_progress_output_ends_nothing() {
+fn closed_progress_output_does_not_stop_load() {
     let place = Place::new();
     let server = Server::start(&[]);
     let mut command = place.command(Path::new(DYNO));
@@ -261,7 +261,7 @@ fn closed_progress_output_ends_nothing() {
 }
 
 #[test]
-fn report_of_half_a_run_is_not_valid_though_a_subject_was_skipped() {
+fn partial_run_with_skipped_subject_is_not_valid() {
     let place = Place::new();
     place.add_unruly(
         "absent",
@@ -280,14 +280,14 @@ fn report_of_half_a_run_is_not_valid_though_a_subject_was_skipped() {
 }
 
 #[test]
-fn options_that_would_do_nothing_are_refused() {
+fn options_without_effect_are_refused() {
     let place = Place::new();
     place.run(&["null"], "");
     let run = place.run_folder().unwrap();
     let run = run.to_str().unwrap();
     let header = &*format!("{run}/run.json");
     fs::write(place.path().join("urls"), "https://127.0.0.1:1/\n").unwrap();
-    for (arguments, said) in [
+    for (arguments, messages) in [
         (&["run", "--resume", run, "--driver", "epoll"][..], "--driver"),
         (&["run", "--resume", run, "--runs", "x"], "--runs"),
         (&["run", "--resume", run, "--subjects", "subjects"], "--subjects"),
@@ -320,7 +320,7 @@ fn options_that_would_do_nothing_are_refused() {
         (&["load", "http://me:secret@127.0.0.1:1/"], "Authorization"),
         (&["load", URL, "-p", "4000000000"], "at most"),
     ] {
-        assert_refused(&place, arguments, said);
+        assert_refused(&place, arguments, messages);
     }
 }
 
@@ -328,7 +328,7 @@ fn options_that_would_do_nothing_are_refused() {
 fn load_options_without_effect_are_refused() {
     let place = Place::new();
     fs::write(place.path().join("urls"), "https://127.0.0.1:1/\n").unwrap();
-    for (arguments, said) in [
+    for (arguments, messages) in [
         (&["load", URL, "-k"][..], "--insecure (-k): is for TLS"),
         (&["load", URL, "--cacert", "/no/such"], "--cacert: is for TLS"),
         (&["load", URL, "--cert", "/no", "--key", "/no"], "--cert: is for TLS"),
@@ -365,21 +365,21 @@ fn load_options_without_effect_are_refused() {
             "standard output already has the result",
         ),
     ] {
-        assert_refused(&place, arguments, said);
+        assert_refused(&place, arguments, messages);
     }
 }
 
 /// An address at which no server listens.
 const URL: &str = "http://127.0.0.1:1/";
 
-fn assert_refused(place: &Place, arguments: &[&str], said: &str) {
+fn assert_refused(place: &Place, arguments: &[&str], messages: &str) {
     let output = place.dyno(arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
-    assert!(text(&output).contains(said), "{arguments:?}: {}", text(&output));
+    assert!(text(&output).contains(messages), "{arguments:?}: {}", text(&output));
 }
 
 #[test]
-fn plan_takes_what_a_run_takes() {
+fn plan_accepts_options_of_run() {
     let place = Place::new();
     place.copy_subject("node-http");
     place.write_suite(&["null", "node-http"], "");
@@ -418,7 +418,7 @@ fn plan_takes_what_a_run_takes() {
 }
 
 #[test]
-fn stream_on_standard_output_has_it_for_itself() {
+fn stream_to_stdout_has_no_other_output() {
     let place = Place::new();
     let server = Server::start(&[]);
     let output = place.dyno(&[
@@ -471,7 +471,7 @@ fn is_running(program: &Path) -> bool {
 }
 
 #[test]
-fn checks_that_were_interrupted_are_not_passed() {
+fn interrupted_checks_do_not_pass() {
     let place = Place::new();
     place.add_unruly("slow", &["--mode", "never"], "");
     let mut command = place.command(Path::new(DYNO));
@@ -488,11 +488,11 @@ fn checks_that_were_interrupted_are_not_passed() {
     place.assert_nothing_is_left();
 }
 
-/// Restores the default action of SIGINT: a shell that runs the tests in the background may make
-/// them and their children ignore it.
+/// Restores the default action of SIGINT, because a shell that runs the tests in the background may
+/// ignore it for them and their children.
 fn restore_ctrl_c(command: &mut Command) {
     let restore = || {
-        // SAFETY: a system call without memory, of those that may be made between fork and exec.
+        // SAFETY: an async-signal-safe system call without pointers.
         #[allow(unsafe_code)]
         let before = unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -508,8 +508,8 @@ fn interrupt(child: &Child) {
     send_signal(child.id(), libc::SIGINT);
 }
 
-/// The lines on a child's standard error, as they come.
-fn said_by(child: &mut Child) -> mpsc::Receiver<String> {
+/// Returns the lines of a child's standard error, as they arrive.
+fn stderr_lines(child: &mut Child) -> mpsc::Receiver<String> {
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let (to, from) = mpsc::channel();
     thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| to.send(line)));
@@ -517,7 +517,7 @@ fn said_by(child: &mut Child) -> mpsc::Receiver<String> {
 }
 
 #[test]
-fn pipe_is_opened_once_by_who_writes_into_it() {
+fn output_pipe_is_opened_once() {
     let place = Place::new();
     let server = Server::start(&[]);
     let pipe = place.path().join("pipe");
@@ -539,7 +539,7 @@ fn pipe_is_opened_once_by_who_writes_into_it() {
 }
 
 #[test]
-fn ctrl_c_ends_the_wait_for_the_reader_of_a_pipe() {
+fn ctrl_c_stops_waiting_for_pipe_reader() {
     let place = Place::new();
     let pipe = place.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -547,11 +547,11 @@ fn ctrl_c_ends_the_wait_for_the_reader_of_a_pipe() {
     command.args(["load", "http://127.0.0.1:1/", "--stream", pipe.to_str().unwrap()]);
     restore_ctrl_c(&mut command);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let said = said_by(&mut child);
-    let note = soon(|| said.try_iter().find(|line| line.contains("waiting for a reader")));
+    let messages = stderr_lines(&mut child);
+    let note = soon(|| messages.try_iter().find(|line| line.contains("waiting for a reader")));
     interrupt(&child);
     let status = soon(|| child.try_wait().unwrap());
-    // It has ended already, or would wait for ever.
+    // It has ended already, or would wait forever.
     let _ = child.kill();
     assert!(note.is_some_and(|line| line.contains("/pipe: waiting")));
     assert_eq!(status.and_then(|status| status.signal()), Some(libc::SIGINT));
@@ -585,7 +585,7 @@ fn unwritable_output_is_reported_before_load() {
 }
 
 #[test]
-fn three_ctrl_c_do_not_lose_the_result_of_a_load() {
+fn three_ctrl_c_preserve_load_result() {
     let place = Place::new();
     let server = Server::start(&[]);
     let mut command = place.command(Path::new(DYNO));
@@ -596,7 +596,7 @@ fn three_ctrl_c_do_not_lose_the_result_of_a_load() {
     }
     for _ in 0..3 {
         interrupt(&child);
-        // Two of them at once would be one.
+        // Two signals at the same time would count as one.
         thread::sleep(std::time::Duration::from_millis(1));
     }
     let output = child.wait_with_output().unwrap();
@@ -606,9 +606,9 @@ fn three_ctrl_c_do_not_lose_the_result_of_a_load() {
     assert!(result["exchanges"]["completed"].as_u64().unwrap() > 0);
 }
 
-/// Accepts so many connections, reads a request on each, and reports each read. No client gets an
-/// answer.
-fn hanging(connections: usize) -> (u16, mpsc::Receiver<()>) {
+/// Accepts this number of connections, reads a request on each, and reports each read. It sends no
+/// response.
+fn unresponsive_server(connections: usize) -> (u16, mpsc::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (to, from) = mpsc::channel();
@@ -620,7 +620,7 @@ fn hanging(connections: usize) -> (u16, mpsc::Receiver<()>) {
             if stream.read(&mut bytes).is_ok_and(|n| n > 0) {
                 let _ = to.send(());
             }
-            // Until the other side has gone.
+            // Until the client closes the connection.
             while let Ok(1..) = stream.read(&mut bytes) {}
         });
     }
@@ -628,18 +628,18 @@ fn hanging(connections: usize) -> (u16, mpsc::Receiver<()>) {
 }
 
 #[test]
-fn number_of_requests_is_not_done_before_the_last_has_ended() {
+fn requests_limit_waits_for_last_response() {
     let place = Place::new();
-    let (port, asked) = hanging(4);
+    let (port, asked) = unresponsive_server(4);
     let url = format!("http://127.0.0.1:{port}/");
     let mut command = place.command(Path::new(DYNO));
     command.args(["load", &url, "-n", "4", "-c", "4", "--timeout", "1h", "--format", "json"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let said = said_by(&mut child);
+    let messages = stderr_lines(&mut child);
     (0..4).for_each(|_| asked.recv().unwrap());
     interrupt(&child);
-    // Once the first has been answered, the second is no part of it.
-    assert!(soon(|| said.try_iter().find(|line| line.contains("ending early"))).is_some());
+    // After the first response, the second request is not counted.
+    assert!(soon(|| messages.try_iter().find(|line| line.contains("ending early"))).is_some());
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -1,5 +1,5 @@
-//! PostgreSQL behind a server, as a suite of the repository's own back end has it: started, seeded,
-//! put back, watched, and killed in the middle of a run.
+//! Tests a server with the repository's own PostgreSQL back end, which is started, seeded, reset,
+//! monitored, and killed in the middle of a run.
 
 use std::fs;
 use std::path::Path;
@@ -12,8 +12,8 @@ use dyno_runner::run::RunEvent;
 use crate::drive::{not_run, repository};
 use crate::walk;
 
-/// Whether PostgreSQL and Python are here; it is said if they are not.
-fn are_here() -> bool {
+/// Returns whether PostgreSQL and Python are installed, and prints which is missing.
+fn has_tools() -> bool {
     let pg = repository().join("backends/postgres/pg");
     let postgres = Command::new(pg).args(["postgres", "--version"]).output();
     let python = Command::new("python3").arg("--version").output();
@@ -24,7 +24,7 @@ fn are_here() -> bool {
     here
 }
 
-/// The repository's own PostgreSQL, and a server that asks it for rows.
+/// Writes the repository's own PostgreSQL definition, and a server that reads rows from it.
 fn define(place: &Path) {
     let folder = place.join("subjects/worlds");
     fs::create_dir_all(&folder).unwrap();
@@ -43,14 +43,14 @@ fn define(place: &Path) {
     assert!(copied.unwrap().success());
 }
 
-/// Start of the command line of this test's PostgreSQL, and of no other process.
+/// Returns the begin of the command line of this test's PostgreSQL, which no other process has.
 fn cluster() -> String {
     format!("postgres -D {}", std::env::temp_dir().join("dyno-").display())
 }
 
 #[test]
-fn postgresql_behind_a_server_is_started_seeded_reset_watched_and_stopped() {
-    if !are_here() {
+fn postgresql_back_end_is_run_and_monitored() {
+    if !has_tools() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
@@ -69,7 +69,7 @@ fn postgresql_behind_a_server_is_started_seeded_reset_watched_and_stopped() {
     assert!(report.subjects[0].backends[0].version.as_ref().unwrap().contains("PostgreSQL"));
     for trial in &report.trials {
         let behind = &trial.backends[0];
-        // A process per connection, which did some of the work.
+        // PostgreSQL has a process per connection, which did a part of the work.
         assert!(
             behind.server.processes > Some(1)
                 && behind.cpu_share.is_some_and(|share| share > 0.0 && share < 1.0)
@@ -79,7 +79,7 @@ fn postgresql_behind_a_server_is_started_seeded_reset_watched_and_stopped() {
 
 #[test]
 fn killed_postgresql_is_reported() {
-    if !are_here() {
+    if !has_tools() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
@@ -113,11 +113,10 @@ fn killed_postgresql_is_reported() {
     assert_eq!(of_alone, 2);
 }
 
-/// It takes connections all the while, as the kernel does that: the command that said it was ready
-/// says that it is not.
+/// The kernel still accepts connections, so only the readiness command shows that PostgreSQL hangs.
 #[test]
 fn hanging_postgresql_is_reported() {
-    if !are_here() {
+    if !has_tools() {
         return;
     }
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Runs dyno as a user would, in a place of its own, and looks at what it leaves.
+//! Helpers of the tests: they run dyno as a user would, in a temporary folder, and check that
+//! nothing remains after it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,10 +19,10 @@ mod reasons;
 pub use ports::free_port;
 pub use reasons::not_run;
 
-/// How long anything may take on the worst machine. Only what never comes about takes that long.
+/// Longest wait for an event, even on a very slow machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// One dyno at a time: they would slow each other beyond recognition.
+/// Serialises the tests, because several runs at the same time would slow each other down.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 pub const DYNO: &str = env!("CARGO_BIN_EXE_dyno");
@@ -29,7 +30,7 @@ pub const DYNO: &str = env!("CARGO_BIN_EXE_dyno");
 /// User ID without privileges (65534 on Debian).
 const USER: u32 = 65534;
 
-pub fn am_root() -> bool {
+pub fn runs_as_root() -> bool {
     // SAFETY: no memory is involved.
     #[allow(unsafe_code)]
     unsafe {
@@ -80,7 +81,7 @@ impl Place {
         self.folder.path()
     }
 
-    /// Takes a subject of the repository along.
+    /// Copies a subject of the repository.
     pub fn copy_subject(&self, name: &str) {
         let status = Command::new("cp")
             .arg("-r")
@@ -91,7 +92,7 @@ impl Place {
         assert!(status.success());
     }
 
-    /// Where everything that is started from this place has its temporary files.
+    /// Returns the folder of temporary files of all processes that are started from this place.
     fn temporary(&self) -> PathBuf {
         self.path().join("tmp")
     }
@@ -107,13 +108,13 @@ impl Place {
         folder
     }
 
-    /// A subject that is the unruly server with these arguments. It has all the time that it wants
-    /// to start and to stop.
+    /// Adds a subject that is the unruly server with these arguments. It has no short deadline to
+    /// start or to stop.
     pub fn add_unruly(&self, name: &str, arguments: &[&str], extra: &str) {
         self.add_unruly_within("60s", name, arguments, extra);
     }
 
-    /// One that does not start or does not stop: that is known after this `deadline`.
+    /// Adds a subject that does not start or does not stop, which is detected after `deadline`.
     pub fn add_unruly_within(&self, deadline: &str, name: &str, arguments: &[&str], extra: &str) {
         let folder = self.subjects().join(name);
         fs::create_dir_all(&folder).unwrap();
@@ -128,7 +129,7 @@ impl Place {
         fs::write(folder.join("subject.toml"), text).unwrap();
     }
 
-    /// Writes `find.toml`: the highest rate of a subject is looked for at each of so many starts.
+    /// Writes `find.toml`, a suite that searches for the highest rate of a subject at each start.
     pub fn write_search(&self, subject: &str, repeats: u32) {
         let suite = format!(
             "subjects = [\"{subject}\"]\n[suite]\nrepeats = {repeats}\n[[workloads]]\n\
@@ -153,7 +154,7 @@ impl Place {
         path
     }
 
-    /// The program, which leaves its process id in this place on its way.
+    /// Returns a command for a program, which first writes its process id into this place.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", "echo $$ >>\"$0\" && exec \"$@\""]).arg(self.pids()).arg(program);
@@ -169,7 +170,7 @@ impl Place {
         self.command(Path::new(DYNO)).args(arguments).output().unwrap()
     }
 
-    /// Runs dyno as an ordinary user, to whom this place then belongs.
+    /// Runs dyno as an ordinary user, who then owns this place.
     pub fn dyno_as_ordinary_user(&self, arguments: &[&str]) -> Output {
         let program = self.path().join("dyno");
         if !program.exists() {
@@ -177,7 +178,7 @@ impl Place {
         }
         let mut command = self.command(&program);
         command.args(arguments).env("HOME", self.path());
-        if am_root() {
+        if runs_as_root() {
             let script =
                 format!("chown -R {USER}:{USER} {0}; chmod 755 {0}", self.path().display());
             assert!(
@@ -208,27 +209,27 @@ impl Place {
         serde_json::from_str(&fs::read_to_string(folder.join("report.json")).unwrap()).unwrap()
     }
 
-    /// Every process that was started from this place, its control group and its folder, is gone.
+    /// Asserts that all processes that were started from this place have ended, and that their
+    /// control groups and folders were removed.
     pub fn assert_nothing_is_left(&self) {
         let left = self.remains();
         assert!(left.is_empty(), "left behind: {left:?}");
     }
 
-    /// Waits for what only the guard can clean up.
+    /// Does the same after a wait, because only the guard can clean up.
     pub fn assert_nothing_is_left_soon(&self) {
         soon(|| self.remains().is_empty().then_some(()));
         self.assert_nothing_is_left();
     }
 
-    /// Remains of this place's runs only: other dynos on this machine, and other tests, may leave
-    /// their own.
+    /// Returns the remains of this place's runs. Other runs and tests on this machine are ignored.
     fn remains(&self) -> Vec<String> {
         [self.processes_left(), self.folders_left(), self.groups_left()].concat()
     }
 
-    /// Whatever was started from here has this place in its environment, works in it, or was given
-    /// a path of it. A guard outlives its dyno for a moment, and what this test process has started
-    /// itself is its own business.
+    /// Returns the processes that have this place in their environment, working directory or
+    /// command line. A guard, which outlives its dyno for a moment, and direct children of this
+    /// test process are ignored.
     fn processes_left(&self) -> Vec<String> {
         let here = self.path().display().to_string();
         let left = |pid: u32| {
@@ -257,7 +258,7 @@ impl Place {
             .collect()
     }
 
-    /// Groups bear the process id of the dyno that made them.
+    /// Returns the remaining control groups. Their names have the process id of their dyno.
     fn groups_left(&self) -> Vec<String> {
         let ours: Vec<String> = fs::read_to_string(self.pids())
             .unwrap_or_default()
@@ -279,7 +280,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())).collect()
 }
 
-/// Polls `look` and returns its first result, or `None` after a long time without one.
+/// Polls `look`, and returns its first result, or `None` after [`PATIENCE`].
 pub fn soon<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let began = Instant::now();
     loop {
@@ -291,8 +292,8 @@ pub fn soon<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     }
 }
 
-/// Why numbers of this step or load must not be used, leaving out what only says that the machine
-/// had no room for the generator: that is true on a busy machine, and no fault of what is tested.
+/// Returns the codes of caveats that make this step or load invalid. Codes that only report a busy
+/// machine are left out, because they are unrelated to the test.
 pub fn refused_for(caveats: &Value) -> Vec<&str> {
     const MACHINE: &[&str] = &[
         "clumped",
@@ -310,7 +311,7 @@ pub fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// A server outside of dyno's care, for `dyno load`. Killed on drop.
+/// A server that dyno did not start, for `dyno load`. It is killed on drop.
 pub struct Server {
     child: Child,
     pub port: u16,
@@ -334,14 +335,14 @@ impl Server {
         Server::start_command(command, &[])
     }
 
-    /// The same with so many rounds of work more per response.
+    /// Starts the null responder with this number of additional rounds of work per response.
     pub fn null_that_works(rounds: u32) -> Server {
         let mut command = Command::new(DYNO);
         command.arg("serve-null");
         Server::start_command(command, &["--work", &rounds.to_string()])
     }
 
-    /// The HTTP/2 server of another implementation.
+    /// Starts an HTTP/2 server of another implementation.
     pub fn streams(mode: &[&str]) -> Server {
         let count_port = free_port().to_string();
         let mode = [mode, &["--count-port", &count_port]].concat();
@@ -372,12 +373,13 @@ impl Server {
         send_signal(self.child.id(), signal);
     }
 
-    /// Requests that the server itself has counted.
+    /// Returns the number of requests that the server has counted.
     pub fn count(&self) -> u64 {
         self.counts().parse().unwrap()
     }
 
-    /// Requests that the HTTP/2 server has counted, and bytes of their bodies.
+    /// Returns the number of requests that the HTTP/2 server has counted, and the bytes of their
+    /// bodies.
     pub fn answered(&self) -> (u64, u64) {
         let counts = self.counts();
         let (requests, bytes) = counts.split_once(' ').unwrap();

@@ -1,5 +1,5 @@
-//! Elasticsearch behind a server, as the repository's own back end has it: built with its places,
-//! started, asked, and killed in the middle of a run.
+//! Tests a server with the repository's own Elasticsearch back end, which is built, started,
+//! queried, and killed in the middle of a run.
 
 use std::fs;
 use std::path::Path;
@@ -12,8 +12,8 @@ use dyno_runner::run::RunEvent;
 use crate::drive::{not_run, repository};
 use crate::walk;
 
-/// Whether all is here that it is built with; it is said if not.
-fn are_here() -> bool {
+/// Returns whether all tools of its build are installed, and prints which is missing.
+fn has_tools() -> bool {
     let tool =
         |name: &str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
     let here = ["mvn", "javac", "python3"].into_iter().all(tool);
@@ -52,7 +52,7 @@ fn define(place: &Path) {
 
 #[test]
 fn killed_elasticsearch_is_reported_and_other_results_stand() {
-    if !are_here() {
+    if !has_tools() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
@@ -66,7 +66,7 @@ fn killed_elasticsearch_is_reported_and_other_results_stand() {
         &walk::planned_with(&place.path().join("subjects"), suite),
         &mut |event| match event {
             RunEvent::TrialEnded { .. } => ended += 1,
-            // In the second trial: what the first one saw is to stand.
+            // In the second trial, so that the first one has results.
             RunEvent::Interval { .. } if ended == 1 => {
                 ended += 1;
                 // It is started from a build of this test's own.

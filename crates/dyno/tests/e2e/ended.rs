@@ -1,11 +1,11 @@
-//! Servers with a thread or a process for each connection: the CPU time of those that have ended
-//! is counted or unknown, and never 0.
+//! Tests servers with a thread or a process per connection: the CPU time of ended threads and
+//! processes is counted or unknown, and never 0.
 
 use std::fs;
 
 use serde_json::Value;
 
-use crate::drive::{Place, am_root, not_run, text};
+use crate::drive::{Place, not_run, runs_as_root, text};
 
 /// Lowest CPU time of a request on such a server, by its construction, µs.
 const COSTS_US: f64 = 400.0;
@@ -46,16 +46,16 @@ fn has_caveat(trial: &Value, code: &str) -> bool {
     trial["caveats"].as_array().unwrap().iter().any(|caveat| caveat["code"] == code)
 }
 
-/// Asserts that each reported fact about the server is true or unknown, and that no unknown
-/// resource is named as the limit.
-fn assert_honest(trial: &Value) {
+/// Asserts that each reported value of the server is correct or unknown, and that an unknown
+/// resource is not reported as the limiter.
+fn assert_correct_or_unknown(trial: &Value) {
     let server = &trial["server"];
     let is_unread = has_caveat(trial, "counters_unread");
     match server["cpu_us_per_request"].as_f64() {
         Some(cost_us) => assert!(cost_us >= COSTS_US, "{cost_us} µs: {trial:#}"),
         None => assert!(is_unread, "{trial:#}"),
     }
-    // A closed loop of two has a server wait for its next request, which is a switch of contexts.
+    // With two connections the server waits for its next request, which is a context switch.
     for (name, least) in
         [("/per_request/context_switches", 0.01), ("/busiest_thread_utilisation", 0.02)]
     {
@@ -68,22 +68,22 @@ fn assert_honest(trial: &Value) {
     assert_ne!(limiter["resource"], "concurrency", "{limiter:#}");
 }
 
-/// Looks at trials of root, whose servers have control groups, and of an ordinary user.
+/// Checks trials of root, whose servers have control groups, and of an ordinary user.
 fn for_both_users(load: &str, look: fn(bool, &Value)) {
     for is_root in [true, false] {
-        if is_root && !am_root() {
+        if is_root && !runs_as_root() {
             not_run("servers whose threads end, with control groups: only root makes them");
             continue;
         }
         for trial in trials(is_root, load) {
-            assert_honest(&trial);
+            assert_correct_or_unknown(&trial);
             look(is_root, &trial);
         }
     }
 }
 
 #[test]
-fn threads_that_end_with_their_connections_are_read_before() {
+fn threads_are_sampled_before_connections_close() {
     for_both_users("", |_, trial| {
         assert!(trial["server"]["cpu_us_per_request"].is_f64(), "{trial:#}");
         assert!(trial["server"]["per_request"]["context_switches"].is_f64(), "{trial:#}");
@@ -91,9 +91,9 @@ fn threads_that_end_with_their_connections_are_read_before() {
 }
 
 #[test]
-fn what_threads_used_that_ended_in_the_window_is_counted_or_unknown() {
+fn cpu_time_of_ended_threads_is_counted_or_unknown() {
     for_both_users("requests_per_connection = 1\n", |is_root, trial| {
-        // A control group has what its ended threads used.
+        // A control group includes the CPU time of ended threads.
         assert!(!is_root || trial["server"]["cpu_us_per_request"].is_f64(), "{trial:#}");
     });
 }

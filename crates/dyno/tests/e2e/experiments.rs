@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::drive::{Place, Server, text};
 
-/// dyno's own responder, with twenty microseconds of work more per response: several times what an
-/// answer costs.
+/// dyno's own responder, with 20 µs of additional work per response, which is several times the
+/// cost of a response.
 #[test]
 fn toggle_has_effect_with_reason_and_twin_has_none() {
     let place = Place::new();
@@ -65,7 +65,7 @@ fn toggle_has_effect_with_reason_and_twin_has_none() {
 
 /// Bodies of requests at three sizes: what is sent is what the arm's name says.
 #[test]
-fn size_of_a_body_is_a_dose() {
+fn body_size_dose_is_measured() {
     let place = Place::new();
     let suite = "subjects = [\"null\"]\n[suite]\nrepeats = 1\ncontaminated = \"counts\"\n\
                  [experiment]\nkind = \"dose\"\n\
@@ -85,10 +85,10 @@ fn size_of_a_body_is_a_dose() {
         [("null, size 64", 64), ("null, size 1000", 1000), ("null, size 16KiB", 16_384)]
     {
         let trial = trials.iter().find(|trial| trial["subject_id"] == arm).expect(arm);
-        let of = |key: &str| trial["load"]["bytes"][key].as_u64().unwrap();
+        let bytes_of = |key: &str| trial["load"]["bytes"][key].as_u64().unwrap();
         // Each answer has a head besides its body. Only a few of the many requests are in flight at
         // an edge of the window.
-        let per_answer = of("sent") / of("responses");
+        let per_answer = bytes_of("sent") / bytes_of("responses");
         assert!((least..least + 400).contains(&per_answer), "{arm}: {per_answer}");
         let caveats = trial["caveats"].as_array().unwrap();
         assert!(caveats.iter().all(|caveat| caveat["code"] != "wrong_answers"), "{trial:#}");
@@ -173,7 +173,7 @@ fn commit_twice(repository: &Path, folder: &Path) {
 /// In a work tree of a repository that is the server's folder itself there is no folder of
 /// subjects, and one that leads out of it leads to the files as they lie here.
 #[test]
-fn server_that_lies_outside_of_its_work_tree_has_no_revisions() {
+fn server_outside_work_tree_has_no_revisions() {
     let place = Place::new();
     let alone = place.path().join("alone/subjects/web");
     commit_twice(&alone, &alone);
@@ -210,7 +210,7 @@ fn server_that_lies_outside_of_its_work_tree_has_no_revisions() {
 }
 
 #[test]
-fn server_is_compared_with_itself_as_it_was() {
+fn server_is_compared_with_its_revision() {
     let place = Place::new();
     let repository = repository_of_two_commits(&place);
     let output = place.dyno(&[
@@ -258,7 +258,7 @@ fn server_is_compared_with_itself_as_it_was() {
 
 /// One crash of five starts is no difference between revisions, and the comparison is not whole.
 #[test]
-fn revision_whose_server_crashed_once_is_named() {
+fn revision_with_crash_is_reported() {
     let place = Place::new();
     let repository = repository_of_two_commits(&place);
     let definition = repository.join("subjects/web/subject.toml");
@@ -307,7 +307,7 @@ fn revisions_that_cannot_be_compared_are_refused() {
 /// A server with a millisecond of work per response serves fewer than a thousand requests a second,
 /// whatever the machine.
 #[test]
-fn capacity_is_a_bracket_that_loads_decided() {
+fn capacity_search_returns_bracket() {
     let place = Place::new();
     let server = Server::null_that_works(1_000_000);
     let url = server.url("/plaintext");
@@ -336,29 +336,29 @@ fn capacity_is_a_bracket_that_loads_decided() {
         (&found["schema"], &found["objective"]),
         (&"dyno.find/1".into(), &"p50<200ms,errors<1%".into())
     );
-    let (kept, missed) = (found["kept_rps"].as_f64(), found["missed_rps"].as_f64());
+    let (reached, missed) = (found["kept_rps"].as_f64(), found["missed_rps"].as_f64());
     let is_confirmed = found["settled"] == true && found["confirmed"] == true;
     let is_answer = is_confirmed && found["limited_by_generator"] == false;
     // Each kept rate holds for the longer load, or the report says for how long.
     let holds_s = found["holds_s"].as_f64();
-    assert_eq!(kept.is_some(), holds_s.is_some(), "{found:#}");
+    assert_eq!(reached.is_some(), holds_s.is_some(), "{found:#}");
     assert!(!is_confirmed || holds_s.unwrap() > 3.5, "{found:#}");
     assert_eq!(is_answer, status == 0);
     assert!(missed.is_some_and(|missed| missed < 20_000.0), "{found:#}");
-    assert!(kept.is_none_or(|kept| kept < missed.unwrap()), "{found:#}");
+    assert!(reached.is_none_or(|reached| reached < missed.unwrap()), "{found:#}");
     let loads = found["trials"].as_array().unwrap().len() as u64;
     assert!(loads >= 3 && found["missed_by"]["loads"].as_u64().unwrap() >= 1, "{found:#}");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let judged = ["missed: ", "unknown: ", "  kept"].map(|word| said.matches(word).count());
-    assert_eq!(judged.iter().sum::<usize>(), loads as usize, "{said}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let judged = ["missed: ", "unknown: ", "  kept"].map(|word| message.matches(word).count());
+    assert_eq!(judged.iter().sum::<usize>(), loads as usize, "{message}");
     assert!(
-        said.contains("the search begins at 100/s"),
-        "50/s for 400 ms are too few requests: {said}"
+        message.contains("the search begins at 100/s"),
+        "50/s for 400 ms are too few requests: {message}"
     );
 }
 
 #[test]
-fn what_a_search_cannot_have_is_refused() {
+fn search_with_unsupported_options_is_refused() {
     let place = Place::new();
     for (arguments, says) in [
         (&["--find", "p42<1ms"][..], "not a metric of an objective"),
@@ -375,7 +375,7 @@ fn what_a_search_cannot_have_is_refused() {
 
 /// Servers of which one takes five times as long: that is known long before forty repeats.
 #[test]
-fn run_ends_when_it_is_answered_and_its_report_says_so() {
+fn run_with_stop_ends_once_decided() {
     let place = Place::new();
     let suite = "subjects = [\"null\"]\n[suite]\nrepeats = 40\n[stop]\nmetrics = [\"throughput\"]\n\
                  [experiment]\nkind = \"toggle\"\n\
@@ -391,8 +391,8 @@ fn run_ends_when_it_is_answered_and_its_report_says_so() {
         report["run"]["answered_after"].as_u64().unwrap_or_else(|| panic!("{}", text(&output)));
     assert!((5..40).contains(&after), "{after}");
     assert_eq!(report["experiment"]["effects"][0]["rows"][0]["verdict"], "lower");
-    let said = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("when its question was answered"), "{said}");
+    let message = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(message.contains("when its question was answered"), "{message}");
     let run = place.run_folder().unwrap().display().to_string();
     // The run was not interrupted: there is nothing to resume, and the exit status is that of its
     // steps.
@@ -404,7 +404,7 @@ fn run_ends_when_it_is_answered_and_its_report_says_so() {
 }
 
 #[test]
-fn rates_are_shares_of_what_the_slowest_can_do() {
+fn rate_shares_use_capacity_of_slowest_subject() {
     let place = Place::new();
     place.add_unruly("slow", &[], "");
     let suite = "subjects = [\"slow\", \"null\"]\n[suite]\nrepeats = 1\n[[workloads]]\n\
@@ -460,7 +460,7 @@ fn rates_are_shares_of_what_the_slowest_can_do() {
 }
 
 #[test]
-fn highest_rate_that_keeps_the_objective_is_looked_for_at_each_start() {
+fn rate_search_runs_at_each_start() {
     let place = Place::new();
     place.add_unruly("slow", &[], "");
     place.write_search("slow", 2);
@@ -483,16 +483,16 @@ fn highest_rate_that_keeps_the_objective_is_looked_for_at_each_start() {
         let loads = search["result"]["trials"].as_array().unwrap();
         assert!(loads.len() >= 6 && loads.len() <= 80, "{}", loads.len());
         // A rate that was kept was really offered, and answered.
-        let kept = loads.iter().filter(|load| load["kept"] == true);
-        for load in kept {
+        let reached = loads.iter().filter(|load| load["kept"] == true);
+        for load in reached {
             let (rate, answered) =
                 (load["rate_rps"].as_f64().unwrap(), load["throughput_rps"].as_f64().unwrap());
             assert!(answered > 0.8 * rate, "{load}");
         }
     }
-    let (kept, missed) =
+    let (reached, missed) =
         (bracket["kept_rps"].as_f64().unwrap(), bracket["missed_rps"].as_f64().unwrap());
-    assert!(kept < missed, "{bracket}");
+    assert!(reached < missed, "{bracket}");
     assert!(text(&output).contains("Rates that keep errors<1%: slow up to"), "{}", text(&output));
     // The search is in the archive: without it the report has no search.
     let run = place.run_folder().unwrap();
@@ -521,14 +521,14 @@ impl Drop for Burners {
 }
 
 #[test]
-fn contaminated_trial_is_rerun_once_and_both_are_kept() {
+fn contaminated_trial_is_rerun_and_both_are_saved() {
     let place = Place::new();
     let burners = Burners::start();
     let (_, report) = place.run(&["null"], "");
     let run = place.run_folder().unwrap();
-    let kept = || fs::read_dir(run.join("contaminated")).map_or(0, Iterator::count);
+    let count_saved = || fs::read_dir(run.join("contaminated")).map_or(0, Iterator::count);
     // Two steps, of which two may be re-run; the re-run counts although it was no better.
-    assert_eq!((report["trials"].as_array().unwrap().len(), kept()), (2, 2));
+    assert_eq!((report["trials"].as_array().unwrap().len(), count_saved()), (2, 2));
     let caveats = report["caveats"].as_array().unwrap();
     let again = caveats.iter().find(|caveat| caveat["code"] == "done_again").unwrap();
     assert_eq!(again["evidence"]["trials"].as_array().unwrap().len(), 2);

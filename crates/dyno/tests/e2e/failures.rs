@@ -1,5 +1,5 @@
-//! Servers that fail: each is reported as what it is, the other subject's results stand, nothing is
-//! left.
+//! Tests servers that fail: each failure is reported with its kind, the other subject has results,
+//! and no process remains.
 
 use std::process::Output;
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::drive::{Place, not_run, refused_for, text};
 
-/// Runs an unruly subject together with the null responder, checks what holds for all such runs,
-/// and returns the report.
+/// Runs an unruly subject together with the null responder, checks what all such runs have in
+/// common, and returns the report.
 fn run_unruly(arguments: &[&str], extra: &str) -> Value {
     run_unruly_within("60s", arguments, extra)
 }
 
-/// The same with a subject that does not start, which is known after this `deadline`.
+/// Does the same with a subject that does not start, which is detected after `deadline`.
 fn run_unruly_within(deadline: &str, arguments: &[&str], extra: &str) -> Value {
     let place = Place::new();
     place.add_unruly_within(deadline, "bad", arguments, "");
@@ -42,7 +42,7 @@ fn assert_books(trial: &Value) {
     assert_eq!(n("started"), n("completed") + n("failed") + n("in_flight_at_end"));
 }
 
-/// The kind and message of the bad subject's failure.
+/// Returns the kind and message of the unruly subject's failure.
 fn failure(report: &Value) -> (String, String) {
     let subject =
         report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
@@ -51,7 +51,7 @@ fn failure(report: &Value) -> (String, String) {
 }
 
 #[test]
-fn real_server_and_the_null_responder_are_measured() {
+fn real_server_and_null_responder_are_measured() {
     let place = Place::new();
     place.copy_subject("nginx");
     let (status, report) = place.run(&["nginx", "null"], "");
@@ -70,7 +70,7 @@ fn real_server_and_the_null_responder_are_measured() {
     let subjects = report["subjects"].as_array().unwrap();
     for subject in subjects {
         let checks = subject["checks"].as_array().unwrap();
-        // Eight over HTTP/1.1, and five over HTTP/2 where it is spoken.
+        // Eight over HTTP/1.1, and five over HTTP/2 where it is supported.
         assert_eq!(checks.len(), if subject["id"] == "null" { 13 } else { 8 });
         assert!(
             checks.iter().all(|c| c["ok"] == true && c["passed"].as_u64() >= Some(2)),
@@ -114,7 +114,7 @@ fn wrong_answers_under_load_refuse_the_step() {
 }
 
 #[test]
-fn crash_under_load_is_a_crash() {
+fn crash_under_load_is_reported() {
     let report = run_unruly(&["--mode", "crash", "--after", "300"], "");
     let (kind, message) = failure(&report);
     assert_eq!(kind, "crashed");
@@ -133,14 +133,14 @@ fn hanging_server_differs_from_crashed_server() {
 }
 
 #[test]
-fn server_that_never_listens_never_gets_ready() {
+fn server_that_never_listens_is_not_ready() {
     let (kind, message) = failure(&run_unruly_within("2s", &["--mode", "never"], ""));
     assert_eq!(kind, "never_ready");
     assert!(message.contains("nothing listened on port"), "{message}");
 }
 
 #[test]
-fn server_that_ends_at_once_says_why() {
+fn server_that_exits_at_once_is_reported_with_output() {
     let report = run_unruly(&["--mode", "exit-at-once"], "");
     let (kind, message) = failure(&report);
     assert_eq!(kind, "never_ready");
@@ -168,7 +168,7 @@ fn server_on_both_ports_is_ready() {
 }
 
 #[test]
-fn server_that_ignores_the_signal_is_killed() {
+fn server_that_ignores_signal_is_killed() {
     let place = Place::new();
     place.add_unruly_within("2s", "stubborn", &["--mode", "stubborn"], "");
     let (_, report) = place.run(&["stubborn"], "");
@@ -190,7 +190,7 @@ fn memory_limit_kill_is_reported() {
 }
 
 #[test]
-fn cpu_quota_is_kept_and_named_as_the_limit() {
+fn cpu_quota_is_enforced_and_is_the_limiter() {
     if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
         not_run("this user may not create control groups, so there is no quota");
         return;
@@ -198,7 +198,7 @@ fn cpu_quota_is_kept_and_named_as_the_limit() {
     let place = Place::new();
     place.add_unruly("good", &[], "");
     let (_, report) = place.run(&["good"], "[limits]\ncpus = 0.2");
-    // A step in which a busy machine gave the server less than its quota is not limited by it.
+    // If a busy machine gave the server less than its quota, the quota is not the limiter.
     let trials = trials(&report, "good");
     let limited = trials.iter().filter(|trial| trial["limiter"]["resource"] == "cpu_quota");
     let throttled =
@@ -211,7 +211,7 @@ fn cpu_quota_is_kept_and_named_as_the_limit() {
 }
 
 #[test]
-fn subject_whose_needs_are_not_met_is_skipped_with_the_reason() {
+fn subject_with_unmet_needs_is_skipped_with_reason() {
     let place = Place::new();
     let needs = "[[requires]]\nname = \"unobtainium\"\ntest = \"false\"\nhint = \"Dig deeper.\"\n";
     place.add_unruly("needy", &[], needs);
@@ -224,7 +224,7 @@ fn subject_whose_needs_are_not_met_is_skipped_with_the_reason() {
 }
 
 #[test]
-fn build_that_fails_is_shown_and_the_others_run() {
+fn failed_build_does_not_affect_other_subjects() {
     let place = Place::new();
     let build =
         "[build]\ncommand = \"echo missing semicolon; false\"\ninputs = [\"subject.toml\"]\n";
@@ -238,7 +238,7 @@ fn build_that_fails_is_shown_and_the_others_run() {
 }
 
 #[test]
-fn wrong_suite_is_status_2_and_names_the_place() {
+fn invalid_suite_exits_with_2_and_position() {
     let place = Place::new();
     std::fs::write(place.path().join("suite.toml"), "subjects = [\"nul\"]\n").unwrap();
     let output = place.dyno(&["run", "suite.toml"]);
@@ -254,17 +254,17 @@ fn wrong_suite_is_status_2_and_names_the_place() {
     assert_eq!(place.dyno(&["frobnicate"]).status.code(), Some(2));
 }
 
-/// Asserts that the output contains no sequence that a terminal would obey.
-fn assert_nothing_to_obey(output: &Output, shown: &str) {
+/// Asserts that the output has no control sequences.
+fn assert_no_control_sequences(output: &Output, expected: &str) {
     let printed = text(output);
     let obeyed: Vec<char> =
         printed.chars().filter(|c| c.is_control() && !"\n\t".contains(*c)).collect();
     assert_eq!(obeyed, [], "{printed:?}");
-    assert!(printed.contains(shown), "{shown:?} is not shown: {printed}");
+    assert!(printed.contains(expected), "{expected:?} is not shown: {printed}");
 }
 
 #[test]
-fn what_a_server_writes_is_shown_and_never_obeyed() {
+fn server_output_is_escaped() {
     let place = Place::new();
     place.add_unruly("bad", &["--mode", "escapes"], "");
     place.write_suite(&["bad"], "");
@@ -272,36 +272,36 @@ fn what_a_server_writes_is_shown_and_never_obeyed() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     // The incorrect response, by its writer's colours (which go) and its title (which is made
     // visible).
-    assert_nothing_to_obey(&output, "52;c;aGk=");
+    assert_no_control_sequences(&output, "52;c;aGk=");
     assert!(text(&output).contains("unruly is red ␛]0;owned␇"), "the log: {}", text(&output));
     let run = place.run_folder().unwrap();
-    assert_nothing_to_obey(&place.dyno(&["report", run.to_str().unwrap()]), "52;c;aGk=");
-    assert_nothing_to_obey(
+    assert_no_control_sequences(&place.dyno(&["report", run.to_str().unwrap()]), "52;c;aGk=");
+    assert_no_control_sequences(
         &place.dyno(&["report", run.to_str().unwrap(), "--format", "md"]),
         "responded incorrectly",
     );
-    assert_nothing_to_obey(&place.dyno(&["subjects", "check", "bad"]), "52;c;aGk=");
+    assert_no_control_sequences(&place.dyno(&["subjects", "check", "bad"]), "52;c;aGk=");
 }
 
 #[test]
-fn what_a_build_writes_is_shown_and_never_obeyed() {
+fn build_output_is_escaped() {
     let place = Place::new();
     let build = "[build]\ninputs = []\ncommand = \"printf '\\\\033[31merror\\\\033[0m: \
                  \\\\033]0;owned\\\\007'; exit 1\"\n";
     place.add_unruly("bad", &[], build);
     place.write_suite(&["bad", "null"], "");
-    let shown = "error: ␛]0;owned␇";
-    assert_nothing_to_obey(&place.dyno(&["subjects", "build", "bad"]), shown);
-    assert_nothing_to_obey(&place.dyno(&["run", "suite.toml"]), shown);
-    assert_nothing_to_obey(&place.dyno(&["subjects", "check", "bad"]), shown);
+    let expected = "error: ␛]0;owned␇";
+    assert_no_control_sequences(&place.dyno(&["subjects", "build", "bad"]), expected);
+    assert_no_control_sequences(&place.dyno(&["run", "suite.toml"]), expected);
+    assert_no_control_sequences(&place.dyno(&["subjects", "check", "bad"]), expected);
 }
 
 #[test]
-fn what_a_file_holds_is_shown_in_errors_and_never_obeyed() {
+fn file_content_in_errors_is_escaped() {
     let place = Place::new();
     std::fs::write(place.path().join("suite.toml"), "subjects = [\"\u{9b}2J\u{202e}x\"]\n")
         .unwrap();
     let output = place.dyno(&["run", "suite.toml"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert_nothing_to_obey(&output, "\\u{9b}2J");
+    assert_no_control_sequences(&output, "\\u{9b}2J");
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C, twice Ctrl-C, and death: nothing is left running, what is finished is kept.
+//! Tests one and two Ctrl-C, and SIGKILL: no process remains, and finished trials are saved.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::drive::{DYNO, Place, send_signal, soon, text};
 
-/// Starts a run that takes long, and waits until its first trial is in the archive.
+/// Starts a long run, and waits until its first trial is in the archive.
 fn long_run(place: &Place) -> Child {
     place.add_unruly("good", &[], "");
     place.write_suite(&["good", "null"], "");
@@ -37,20 +37,20 @@ fn signal(child: &Child, signal: i32) {
 }
 
 #[test]
-fn one_ctrl_c_keeps_what_is_finished_and_the_run_can_be_resumed() {
+fn ctrl_c_preserves_finished_trials_for_resume() {
     let place = Place::new();
     let child = long_run(&place);
     signal(&child, libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3));
-    let said = text(&output);
-    assert!(said.contains("dyno run --resume"), "{said}");
+    let message = text(&output);
+    assert!(message.contains("dyno run --resume"), "{message}");
     place.assert_nothing_is_left();
     let before = finished(&place);
     assert!((1..80).contains(&before), "{before} trials");
     let report = place.report();
     assert_eq!(report["run"]["trials_done"].as_u64().unwrap() as usize, before);
-    // An interrupt by the user is no failure of a server.
+    // An interrupt by the user is not a failure of a server.
     for subject in report["subjects"].as_array().unwrap() {
         assert_eq!(subject["failures"].as_array().unwrap().len(), 0, "{}", subject["failures"]);
     }
@@ -73,9 +73,9 @@ fn one_ctrl_c_keeps_what_is_finished_and_the_run_can_be_resumed() {
     place.assert_nothing_is_left();
 }
 
-/// All trials are there then, and yet the run is not done.
+/// All trials are measured then, but the run is not complete.
 #[test]
-fn ctrl_c_in_the_last_search_leaves_something_to_go_on_with() {
+fn ctrl_c_in_last_search_allows_resume() {
     let place = Place::new();
     place.add_unruly("good", &[], "");
     place.write_search("good", 1);
@@ -98,17 +98,17 @@ fn ctrl_c_in_the_last_search_leaves_something_to_go_on_with() {
 }
 
 #[test]
-fn resumed_run_does_only_what_is_missing() {
+fn resume_measures_only_missing_trials() {
     let place = Place::new();
     place.run(&["null"], "");
     let run = place.run_folder().unwrap();
-    let kept = std::fs::read(run.join("trials/0000.json")).unwrap();
+    let first_trial = std::fs::read(run.join("trials/0000.json")).unwrap();
     std::fs::remove_file(run.join("trials/0001.json")).unwrap();
     let output = place.dyno(&["run", "--resume", run.to_str().unwrap()]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     assert_eq!(
         std::fs::read(run.join("trials/0000.json")).unwrap(),
-        kept,
+        first_trial,
         "what was there is untouched"
     );
     assert!(run.join("trials/0001.json").exists());
@@ -116,7 +116,7 @@ fn resumed_run_does_only_what_is_missing() {
 }
 
 #[test]
-fn two_ctrl_c_end_at_once_and_leave_nothing() {
+fn two_ctrl_c_stop_at_once_without_remains() {
     let place = Place::new();
     let child = long_run(&place);
     signal(&child, libc::SIGINT);
@@ -127,7 +127,7 @@ fn two_ctrl_c_end_at_once_and_leave_nothing() {
 }
 
 #[test]
-fn killed_dyno_leaves_nothing_and_loses_no_finished_trial() {
+fn killed_dyno_preserves_trials_without_remains() {
     let place = Place::new();
     let mut child = long_run(&place);
     signal(&child, libc::SIGKILL);
@@ -180,7 +180,7 @@ fn ctrl_c_during_data_restore_allows_resume() {
 /// A subject that lacked only a back end's build takes part once that succeeds, and the experiment
 /// stays the same.
 #[test]
-fn resumed_run_takes_in_a_subject_whose_back_end_can_be_built_now() {
+fn resume_includes_subject_whose_build_succeeds_now() {
     let place = Place::new();
     let store = place.path().join("backends/store");
     std::fs::create_dir_all(&store).unwrap();

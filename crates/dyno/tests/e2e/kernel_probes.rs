@@ -1,4 +1,4 @@
-//! Observations inside servers: their system calls, and the waits of their threads.
+//! Tests probes inside servers: system calls, waits of threads, and profiles.
 
 use std::fs;
 use std::process::Stdio;
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::drive::{DYNO, Place, not_run, text};
 
-/// Why nothing can be seen here; `None`: it can.
+/// Returns why probes are unavailable. `None`: they are available.
 fn refusal() -> Option<String> {
     dyno_observer::probes::refusal().map(|refusal| refusal.why)
 }
 
-/// Runs one server at so many connections, and returns its only trial.
-fn trial_of(place: &Place, subject: &str, connections: u32, rest: &str) -> Value {
+/// Runs one server with this number of connections, and returns its only trial.
+fn run_trial(place: &Place, subject: &str, connections: u32, rest: &str) -> Value {
     let suite = format!(
         "subjects = [{subject:?}]\n[suite]\nrepeats = 1\nseed = 7\n[[workloads]]\n\
          path = \"/plaintext\"\n\
@@ -36,13 +36,13 @@ fn number(value: &Value, pointer: &str) -> f64 {
 }
 
 #[test]
-fn h2o_makes_three_system_calls_per_request_and_writes_what_the_generator_gets() {
+fn h2o_system_calls_and_bytes_are_counted() {
     if let Some(why) = refusal() {
         return not_run(&format!("the system calls of h2o: {why}"));
     }
     let place = Place::new();
     place.copy_subject("h2o");
-    let trial = trial_of(&place, "h2o", 64, "[observe]\nevery_syscall = true\n");
+    let trial = run_trial(&place, "h2o", 64, "[observe]\nevery_syscall = true\n");
     let calls = &trial["server"]["calls"];
     for call in ["read", "writev", "pread64"] {
         let each = number(calls, &format!("/by_name/{call}/per_response"));
@@ -62,11 +62,11 @@ fn h2o_makes_three_system_calls_per_request_and_writes_what_the_generator_gets()
     let read = number(calls, "/by_name/read/returned_mean");
     assert!((read - per_response("sent")).abs() < 1.0, "{read}");
     let sockets = &trial["server"]["sockets"];
-    // The generator's connections, and at times one more that checks the contract.
+    // The generator's connections, and sometimes one that checks the contract.
     assert!((64.0..68.0).contains(&number(sockets, "/connections")), "{sockets:#}");
     assert!(number(sockets, "/nodelay") == 1.0, "{sockets:#}");
     assert!(number(sockets, "/listeners/0/backlog") > 0.0, "{sockets:#}");
-    // Threads were somewhere all the time.
+    // The states of the threads add up to the whole time.
     let work = &trial["server"]["by_thread_role"]["work"];
     let states =
         work["states_s"].as_object().unwrap().values().filter_map(Value::as_f64).sum::<f64>();
@@ -75,7 +75,7 @@ fn h2o_makes_three_system_calls_per_request_and_writes_what_the_generator_gets()
 }
 
 #[test]
-fn thread_waits_reveal_the_limit() {
+fn thread_waits_identify_limiter() {
     if let Some(why) = refusal() {
         return not_run(&format!("what threads wait for: {why}"));
     }
@@ -87,24 +87,24 @@ fn thread_waits_reveal_the_limit() {
         // If other programs took the CPUs, the server's bottleneck is unknown, and the verdict says
         // so.
         let mut found =
-            (0..TRIES).map(|_| trial_of(&place, mode, connections, "")["limiter"].clone());
-        let Some(found) = found.find(|found| !is_robbed(found)) else {
+            (0..TRIES).map(|_| run_trial(&place, mode, connections, "")["limiter"].clone());
+        let Some(found) = found.find(|found| !is_disturbed(found)) else {
             return not_run(&format!(
                 "what threads of {mode} wait for: other programs took the CPUs"
             ));
         };
-        let seen = found["resource"].as_str().unwrap();
-        // With one connection a slow machine may be at its CPU.
-        let may_be = seen == "server_cpu" && mode == "good";
-        assert!(seen == limiter || may_be, "{mode}: {found:#}");
+        let observed = found["resource"].as_str().unwrap();
+        // With one connection, the CPU may be the limiter on a slow machine.
+        let may_be = observed == "server_cpu" && mode == "good";
+        assert!(observed == limiter || may_be, "{mode}: {found:#}");
     }
 }
 
-/// Loads that may be disturbed before a check is given up.
+/// Number of loads that may be disturbed before a check is skipped.
 const TRIES: usize = 4;
 
-/// Whether a verdict is that others took CPUs of the server or the generator.
-fn is_robbed(found: &Value) -> bool {
+/// Returns whether the verdict is that other programs used CPUs of the server or the generator.
+fn is_disturbed(found: &Value) -> bool {
     let evidence = &found["evidence"];
     let above = |key: &str, least: f64| evidence[key].as_f64().is_some_and(|value| value > least);
     let is_starved = above("server_run_delay_s", 0.1)
@@ -123,7 +123,7 @@ fn is_robbed(found: &Value) -> bool {
 fn probes_off_collect_nothing() {
     let place = Place::new();
     place.add_unruly("good", &[], "");
-    let trial = trial_of(&place, "good", 4, "[observe]\nsyscalls = false\nstates = false\n");
+    let trial = run_trial(&place, "good", 4, "[observe]\nsyscalls = false\nstates = false\n");
     assert_eq!(
         (&trial["server"]["calls"], &trial["server"]["working"]),
         (&Value::Null, &Value::Null)
@@ -137,14 +137,14 @@ fn probes_off_collect_nothing() {
     assert!(text(&output).contains("did you mean \"states\"?"), "{}", text(&output));
 }
 
-/// Programs of ours in the kernel.
+/// Returns the number of dyno's BPF programs in the kernel.
 fn attached() -> usize {
     let ours = |name: &str| name.starts_with("inside_");
     loaded_programs().filter_map(Result::ok).filter(|p| p.name_as_str().is_some_and(ours)).count()
 }
 
 #[test]
-fn no_program_stays_in_the_kernel_when_dyno_is_killed() {
+fn killed_dyno_leaves_no_bpf_program() {
     if let Some(why) = refusal() {
         return not_run(&format!("programs in the kernel: {why}"));
     }
@@ -170,15 +170,15 @@ fn no_program_stays_in_the_kernel_when_dyno_is_killed() {
     place.assert_nothing_is_left();
 }
 
-/// Names of the functions in a flame graph, with those of any that is no more than a place in a
-/// file left out.
+/// Returns the names of the functions in a flame graph, without entries that are only an address in
+/// a file.
 fn functions(flame: &Value) -> Vec<String> {
     let all = flame["functions"].as_array().unwrap_or_else(|| panic!("no functions in {flame:#}"));
     all.iter().filter_map(|function| Some(function["name"].as_str()?.to_string())).collect()
 }
 
 #[test]
-fn profile_names_functions_of_servers_and_of_the_kernel() {
+fn profile_has_server_and_kernel_functions() {
     if let Some(refusal) = dyno_observer::stacks::refusal() {
         return not_run(&format!("stacks of servers: {}", refusal.why));
     }
@@ -187,7 +187,7 @@ fn profile_names_functions_of_servers_and_of_the_kernel() {
     {
         let place = Place::new();
         place.copy_subject(subject);
-        let trial = trial_of(&place, subject, 16, "[observe]\nprofile = true\n");
+        let trial = run_trial(&place, subject, 16, "[observe]\nprofile = true\n");
         let profile = &place.report()["profiles"][0];
         assert_eq!(profile["failures"], serde_json::json!([]), "{subject}");
         let (running, waiting) = (&profile["running"], &profile["waiting"]);
@@ -199,14 +199,14 @@ fn profile_names_functions_of_servers_and_of_the_kernel() {
             );
         }
         assert!(number(running, "/whole_share") > 0.9, "{subject}: {running:#}");
-        // Samples stand for as much time as the kernel's account has, but for what it takes to
-        // begin and to end. While the host runs other guests no clock of this one takes any.
+        // The samples add up to the CPU time that the kernel reports, except for the time to begin
+        // and to end. While the host runs other guests, no samples are taken.
         let stolen = trial.pointer("/server/steal_share").and_then(Value::as_f64).unwrap_or(0.0);
-        let (seen, used) =
+        let (observed, used) =
             (number(running, "/us_per_request"), number(profile, "/cpu_us_per_request"));
         assert!(
-            (0.9 - 2.0 * stolen..1.05).contains(&(seen / used)),
-            "{subject}: {seen} µs in samples, and {used} µs used; stolen {stolen}"
+            (0.9 - 2.0 * stolen..1.05).contains(&(observed / used)),
+            "{subject}: {observed} µs in samples, and {used} µs used; stolen {stolen}"
         );
         assert!(
             functions(waiting).iter().any(|name| name.contains("wait") || name.contains("poll")),
@@ -219,7 +219,7 @@ fn profile_names_functions_of_servers_and_of_the_kernel() {
             assert!(output.status.success(), "{}", text(&output));
             output.stdout
         };
-        assert!(seen / used - number(profile, "/sampled_share") < 1e-9);
+        assert!(observed / used - number(profile, "/sampled_share") < 1e-9);
         let listed = place.dyno(&["profile", run.to_str().unwrap()]);
         assert!(
             text(&listed).contains(&format!("--trial 1    {subject}, 16 connections")),
@@ -244,9 +244,9 @@ fn profile_names_functions_of_servers_and_of_the_kernel() {
 }
 
 #[test]
-fn run_without_profiles_says_how_to_get_some() {
+fn run_without_profiles_prints_hint() {
     let place = Place::new();
-    trial_of(&place, "null", 1, "");
+    run_trial(&place, "null", 1, "");
     let run = place.run_folder().unwrap();
     let output = place.dyno(&["profile", run.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
@@ -254,7 +254,7 @@ fn run_without_profiles_says_how_to_get_some() {
 }
 
 #[test]
-fn in_a_container_calls_are_counted_all_the_same_and_what_they_return_is_unknown() {
+fn system_calls_in_container_have_unknown_results() {
     if !dyno_observer::probes::can_count_syscalls() {
         return not_run("system calls by counters: this user may not count any");
     }
@@ -292,11 +292,11 @@ fn runtime_values_are_read_only_on_request() {
     if !is_here {
         return not_run("what Node.js says of itself: no node");
     }
-    // One place after the other: there is one dyno at a time.
+    // One place after the other, because only one dyno runs at a time.
     let trial_of_node = |rest: &str| {
         let place = Place::new();
         place.copy_subject("node-http");
-        trial_of(&place, "node-http", 16, rest)
+        run_trial(&place, "node-http", 16, rest)
     };
     let found = trial_of_node("")["server"]["runtime"].clone();
     let busy = number(&found, "/utilisation/event_loop");

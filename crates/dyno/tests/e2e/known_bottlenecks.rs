@@ -1,4 +1,4 @@
-//! `dyno calibrate --verdicts`: servers with known bottlenecks.
+//! Tests verdicts with servers whose bottlenecks are known: `dyno calibrate --verdicts`.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, am_root, copy_program, repository, send_signal, soon, text};
+use crate::drive::{DYNO, Place, copy_program, repository, runs_as_root, send_signal, soon, text};
 
 /// Servers whose waits last much longer than those for a CPU on a busy machine.
 const CERTAIN: &str = "wait-epoll,wait-nanosleep,wait-condition,lock-sleep,workers-sleep,\
                        backend-event-loop,connection-pool-one,nagle,offered-rate,stall";
 
-/// Calibrates with a cache of the repository: the server is built once, not once per test.
+/// Calibrates with a build cache in the repository, so that the server is built only once.
 fn calibrate(place: &Place, extra: &[&str]) -> Command {
     let cache = repository().join("target/known-servers");
     std::fs::create_dir_all(&cache).unwrap();
@@ -25,27 +25,27 @@ fn calibrate(place: &Place, extra: &[&str]) -> Command {
 fn known_servers_get_no_wrong_verdict_with_high_confidence() {
     let place = Place::new();
     let output = calibrate(&place, &["--only", CERTAIN, "--format", "json"]).output().unwrap();
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let message = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{message}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(result["high_wrong"], 0, "{said}");
-    assert_eq!(result["not_run"], serde_json::json!([]), "{said}");
-    // On a busy machine steps may be invalid, but none is forgotten.
-    let users = if am_root() { 2 } else { 1 };
+    assert_eq!(result["high_wrong"], 0, "{message}");
+    assert_eq!(result["not_run"], serde_json::json!([]), "{message}");
+    // On a busy machine steps may be invalid, but each is reported.
+    let users = if runs_as_root() { 2 } else { 1 };
     let counted = |key: &str| result[key].as_u64().unwrap();
     let loads = |name: &str| dyno_testkit::find(name).expect("it is known").loads.len() as u64;
     let steps: u64 = CERTAIN.split(',').map(loads).sum();
-    assert_eq!(counted("judged") + counted("invalid"), steps * users, "{said}");
+    assert_eq!(counted("judged") + counted("invalid"), steps * users, "{message}");
     let cells = result["matrix"].as_array().unwrap();
     let in_matrix: u64 = cells.iter().map(|cell| cell["steps"].as_u64().unwrap()).sum();
-    assert_eq!(in_matrix, counted("judged"), "{said}");
+    assert_eq!(in_matrix, counted("judged"), "{message}");
     place.assert_nothing_is_left_soon();
 }
 
-/// Servers by authors who did not know the rules of limits, with the verdicts that are right at 1
-/// connection and at 16. More connections raise the throughput of those that name `concurrency`.
+/// Servers that were written without knowledge of the limiter rules, with the correct verdicts at 1
+/// connection and at 16. More connections raise the throughput of servers with `concurrency`.
 const UNSEEN: [(&str, [&[&str]; 2]); 10] = [
-    // A mutex that is held for 4 ms, and what else looks like it from outside.
+    // A mutex that is held for 4 ms, and limiters with the same symptoms.
     ("go-mutex", [&["lock", "concurrency", "elsewhere"], &["lock", "elsewhere"]]),
     // Two connections to an unmonitored back end, which takes 3 ms.
     ("go-dbpool", [&["concurrency", "backend", "elsewhere"], &["backend", "workers", "elsewhere"]]),
@@ -64,7 +64,7 @@ const UNSEEN: [(&str, [&[&str]; 2]); 10] = [
         "node-cpu",
         [&["server_cpu", "server_thread", "concurrency"], &["server_cpu", "server_thread"]],
     ),
-    // Each request waits 20 ms, any number at once.
+    // Each request waits 20 ms, with any number at the same time.
     ("py-await20", [&["concurrency"], &["concurrency"]]),
     // Head and body in two segments, Nagle's algorithm, and delayed acknowledgements.
     ("py-nagle", [&["delayed_ack", "concurrency"], &["delayed_ack", "concurrency"]]),
@@ -72,7 +72,7 @@ const UNSEEN: [(&str, [&[&str]; 2]); 10] = [
     ("c", [&["server_cpu", "server_thread", "concurrency"], &["server_cpu", "server_thread"]]),
     // Three calls of fsync per request, one request at a time.
     ("c/fsync", [&["disk", "concurrency", "elsewhere"], &["disk", "elsewhere"]]),
-    // 10 ms per request, any number at once, by a thread that polls all the time.
+    // 10 ms per request, with any number at the same time, by a thread that always polls.
     ("c/busypoll", [&["concurrency"], &["concurrency"]]),
 ];
 
@@ -96,7 +96,7 @@ fn unseen_servers_get_no_wrong_verdict_with_high_confidence() {
         .arg(cache)
         .arg("--subjects")
         .arg(subjects);
-    let said = text(&command.output().unwrap());
+    let message = text(&command.output().unwrap());
     let run = std::fs::read_dir(place.path().join("runs"))
         .unwrap()
         .next()
@@ -106,7 +106,7 @@ fn unseen_servers_get_no_wrong_verdict_with_high_confidence() {
     let report: Value =
         serde_json::from_slice(&std::fs::read(run.join("report.json")).unwrap()).unwrap();
     let trials = report["trials"].as_array().unwrap();
-    assert_eq!(trials.len(), 2 * UNSEEN.len(), "{said}");
+    assert_eq!(trials.len(), 2 * UNSEEN.len(), "{message}");
     for trial in trials {
         let (_, right) =
             UNSEEN.iter().find(|(name, _)| trial["subject_id"] == *name).expect("it is known");
@@ -123,25 +123,25 @@ fn unseen_servers_get_no_wrong_verdict_with_high_confidence() {
 }
 
 #[test]
-fn verdicts_outside_of_the_source_tree_say_so() {
+fn verdicts_outside_source_tree_fail_with_hint() {
     let place = Place::new();
     let program = place.path().join("dyno");
     copy_program(Path::new(DYNO), &program);
     let output = place.command(&program).args(["calibrate", "--verdicts"]).output().unwrap();
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("servers with known bottlenecks were not found\nhint: "), "{said}");
+    let message = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("servers with known bottlenecks were not found\nhint: "), "{message}");
 }
 
 #[test]
-fn unknown_behaviour_is_refused_with_those_that_are_known() {
+fn unknown_behaviour_is_refused_with_known_names() {
     let place = Place::new();
     let output = calibrate(&place, &["--only", "lock-sleep,nothing"]).output().unwrap();
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let message = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(
-        said.contains("--only nothing: unknown behaviour\nhint: choose one of cpu, "),
-        "{said}"
+        message.contains("--only nothing: unknown behaviour\nhint: choose one of cpu, "),
+        "{message}"
     );
 }
 

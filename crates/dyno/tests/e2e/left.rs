@@ -1,13 +1,15 @@
-//! Nothing is left behind, and nothing of others is taken away: daemons, PID namespaces, and the
-//! death of what cleans up.
+//! Tests the cleanup: no process or file of a run remains, and those of other runs are untouched.
+//! Covers daemons, PID namespaces, and killed cleanup processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::drive::{DYNO, Place, am_root, copy_program, not_run, send_signal, soon, text, unruly};
+use crate::drive::{
+    DYNO, Place, copy_program, not_run, runs_as_root, send_signal, soon, text, unruly,
+};
 
-/// Adds a server that a script of a shell starts: `SERVER` is a program that any user may run.
+/// Adds a server that a shell script starts. `SERVER` stands for a program that any user may run.
 fn add(place: &Place, name: &str, script: &str, extra: &str) {
     let folder = place.path().join("subjects").join(name);
     fs::create_dir_all(&folder).unwrap();
@@ -24,11 +26,11 @@ fn add(place: &Place, name: &str, script: &str, extra: &str) {
     fs::write(folder.join("subject.toml"), text).unwrap();
 }
 
-/// A daemon: no parent, a session of its own, an empty environment.
+/// A daemon: it has no parent, a separate session, and an empty environment.
 const DAEMON: &str = "(setsid env -i SERVER &)";
 
 #[test]
-fn daemon_of_an_ordinary_users_server_is_its_own_and_is_ended() {
+fn daemon_of_ordinary_user_is_monitored_and_stopped() {
     let place = Place::new();
     add(&place, "x", &format!("{DAEMON}; exec sleep 86400"), "");
     let output = place.dyno_as_ordinary_user(&["subjects", "check", "x"]);
@@ -56,9 +58,9 @@ fn daemonizing_server_error_asks_for_foreground() {
 }
 
 #[test]
-fn server_that_leaves_its_control_group_is_measured_and_ended() {
+fn server_outside_its_control_group_is_stopped() {
     let place = Place::new();
-    if !am_root() {
+    if !runs_as_root() {
         return not_run("a server that leaves its control group: only root may");
     }
     let leave = "for f in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do echo $$ \
@@ -78,7 +80,7 @@ fn server_that_leaves_its_control_group_is_measured_and_ended() {
 }
 
 #[test]
-fn build_whose_minder_is_killed_leaves_nothing() {
+fn build_with_killed_minder_leaves_no_process() {
     let place = Place::new();
     let daemon = "(setsid env -i sh -c 'echo >daemon; sleep 86400; true' &); until [ -e daemon ]; \
                   do sleep 0.01; done";
@@ -93,7 +95,7 @@ fn build_whose_minder_is_killed_leaves_nothing() {
 }
 
 #[test]
-fn server_whose_minder_is_killed_leaves_nothing() {
+fn server_with_killed_minder_leaves_no_process() {
     let place = Place::new();
     add(&place, "x", &format!("{DAEMON}; sleep 1; kill -9 $PPID; exec sleep 86400"), "");
     for output in [
@@ -105,8 +107,7 @@ fn server_whose_minder_is_killed_leaves_nothing() {
     }
 }
 
-/// Starts a run that takes long, below a program, and waits until its first trial is in the
-/// archive.
+/// Starts a long run as a child of a program, and waits until its first trial is in the archive.
 fn long_run(place: &Place, below: &[&str], repeats: &str) -> Child {
     place.write_suite(&["null"], "");
     let mut words = below.to_vec();
@@ -123,8 +124,8 @@ fn long_run(place: &Place, below: &[&str], repeats: &str) -> Child {
 }
 
 #[test]
-fn run_in_another_pid_namespace_is_left_alone() {
-    if !am_root() {
+fn run_in_other_pid_namespace_is_not_cleaned_up() {
+    if !runs_as_root() {
         return not_run("two PID namespaces: only root makes them");
     }
     let place = Place::new();
@@ -145,7 +146,7 @@ fn run_in_another_pid_namespace_is_left_alone() {
 }
 
 #[test]
-fn folders_of_a_dyno_killed_with_its_guard_are_swept_by_the_next() {
+fn next_run_removes_folders_of_killed_dyno() {
     let place = Place::new();
     let mut dyno = long_run(&place, &[], "40");
     let is_guard = |pid: &u32| {
@@ -173,7 +174,7 @@ fn folders_of_a_dyno_killed_with_its_guard_are_swept_by_the_next() {
 }
 
 #[test]
-fn ctrl_c_does_not_wait_for_a_server_that_stays() {
+fn ctrl_c_does_not_wait_for_unresponsive_server() {
     let place = Place::new();
     add(&place, "x", "trap '' TERM; exec SERVER", "[stop]\ndeadline = \"1h\"");
     place.write_suite(&["x"], "");
@@ -193,8 +194,8 @@ fn ctrl_c_does_not_wait_for_a_server_that_stays() {
 }
 
 #[test]
-fn full_disk_leaves_the_result_of_before() {
-    if !am_root() {
+fn full_disk_preserves_earlier_result() {
+    if !runs_as_root() {
         return not_run("a full disk: only root may mount one");
     }
     let place = Place::new();
@@ -209,13 +210,13 @@ fn full_disk_leaves_the_result_of_before() {
     let mut command = Command::new("unshare");
     command.args(["-m", "--propagation", "private", "sh", "-c", &script]).current_dir(place.path());
     let output = command.output().unwrap();
-    let said = text(&output);
-    assert!(said.contains("status 3\nbefore\nrest\nresult\n"), "{said}");
-    assert!(said.contains("full/result: cannot be written"), "{said}");
+    let message = text(&output);
+    assert!(message.contains("status 3\nbefore\nrest\nresult\n"), "{message}");
+    assert!(message.contains("full/result: cannot be written"), "{message}");
 }
 
 #[test]
-fn load_that_cannot_begin_leaves_its_files_as_they_are() {
+fn load_that_cannot_begin_changes_no_files() {
     let place = Place::new();
     let server = crate::drive::Server::null();
     let url = format!("http://127.0.0.1:{}/", server.port);

@@ -1,5 +1,5 @@
-//! Promises about a server's life: each is kept by a server that is right, and found broken in one
-//! that has just that fault.
+//! Tests lifecycle checks: a correct server passes all of them, and a server with one fault fails
+//! the check for it.
 
 use std::fs;
 use std::net::TcpListener;
@@ -57,12 +57,12 @@ path = "/item"
 within = "3s"
 "#;
 
-/// Runs the server with a fault, one trial of each start.
+/// Runs the server with a fault, with one trial per start.
 fn run(place: &Path, fault: &str, keys: &str, repeats: u32) -> Run {
     run_started(place, fault, keys, "", &format!("repeats = {repeats}"))
 }
 
-/// The same with more keys of `[start]`, and with those of the suite's `[suite]`.
+/// Does the same with additional keys of `[start]`, and of the suite's `[suite]`.
 fn run_started(place: &Path, fault: &str, keys: &str, start: &str, of_suite: &str) -> Run {
     let folder = place.join("subjects/front");
     fs::create_dir_all(&folder).unwrap();
@@ -96,22 +96,22 @@ fn is_here() -> bool {
     here
 }
 
-fn of_life(run: &Run, start: usize) -> Vec<&CheckResult> {
+fn lifecycle_results(run: &Run, start: usize) -> Vec<&CheckResult> {
     let part = run.starts[start].subject().unwrap();
     part.checks_before.iter().filter(|check| check.of_life).collect()
 }
 
 #[test]
-fn server_that_keeps_its_promises_is_asked_for_them_once() {
+fn lifecycle_is_checked_once_if_it_passes() {
     if !is_here() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
     let run = run(place.path(), "none", "", 2);
-    let first = of_life(&run, 0);
+    let first = lifecycle_results(&run, 0);
     assert!(first.iter().all(|check| check.ok), "{first:#?}");
     assert_eq!((first.len(), run.trials.len()), (6, 2));
-    assert!(of_life(&run, 1).is_empty(), "what it has kept once it keeps");
+    assert!(lifecycle_results(&run, 1).is_empty(), "a passed check is not repeated");
     let words = |name: &str| {
         let check = first.iter().find(|check| check.name == name).unwrap();
         (check.asked.as_str(), check.expected.as_str(), check.got.as_str())
@@ -141,23 +141,23 @@ fn server_that_keeps_its_promises_is_asked_for_them_once() {
 }
 
 #[test]
-fn promises_are_looked_at_in_a_network_of_the_servers_own_as_well() {
-    if !is_here() || !walk::may_make_networks() {
+fn lifecycle_is_checked_in_network_namespace() {
+    if !is_here() || !walk::can_make_networks() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    // Held here, which is elsewhere.
+    // A port that is in use here is free in the other network.
     let _holds = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let of_suite = "repeats = 1\nisolation = \"netns\"";
     let run = run_started(place.path(), "none", "", &format!("port = {port}"), of_suite);
-    let all = of_life(&run, 0);
+    let all = lifecycle_results(&run, 0);
     assert!(all.len() == 6 && all.iter().all(|check| check.ok), "{all:#?}");
     assert_eq!((run.trials.len(), &run.starts[0].failure), (1, &None));
 }
 
 #[test]
-fn each_fault_breaks_the_promise_that_it_is_against() {
+fn each_fault_fails_its_lifecycle_check() {
     if !is_here() {
         return;
     }
@@ -183,19 +183,22 @@ fn each_fault_breaks_the_promise_that_it_is_against() {
         let place = tempfile::tempdir().unwrap();
         let run = run(place.path(), fault, "", if fault == "silent" { 2 } else { 1 });
         let failed: Vec<&CheckResult> =
-            of_life(&run, 0).into_iter().filter(|check| !check.ok).collect();
+            lifecycle_results(&run, 0).into_iter().filter(|check| !check.ok).collect();
         let names: Vec<&str> = failed.iter().map(|check| check.name.as_str()).collect();
         assert_eq!(names, broken, "{fault}");
         assert!(failed[0].got.contains(words), "{fault}: {}", failed[0].got);
-        // A broken promise costs all rows of the server; each start is asked again.
+        // A failed check excludes all rows of the server. Each start is checked again.
         let failure = run.starts[0].failure.as_ref().unwrap();
         assert_eq!((failure.kind, run.trials.len()), (FailureKind::WrongAnswers, 0), "{fault}");
-        assert!((0..run.starts.len()).all(|start| of_life(&run, start).len() == 6), "{fault}");
+        assert!(
+            (0..run.starts.len()).all(|start| lifecycle_results(&run, start).len() == 6),
+            "{fault}"
+        );
     }
 }
 
 #[test]
-fn waived_promise_keeps_the_server_in_with_a_mark() {
+fn waived_lifecycle_check_is_reported() {
     if !is_here() {
         return;
     }
@@ -213,20 +216,20 @@ fn waived_promise_keeps_the_server_in_with_a_mark() {
 }
 
 #[test]
-fn server_with_a_port_of_its_own_is_not_in_its_own_way() {
+fn lifecycle_checks_with_fixed_port_do_not_conflict() {
     if !is_here() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
     let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
     let run = run_started(place.path(), "none", "", &format!("port = {port}"), "repeats = 1");
-    let all = of_life(&run, 0);
+    let all = lifecycle_results(&run, 0);
     assert!(all.iter().all(|check| check.ok), "{all:#?}");
     assert_eq!((all.len(), run.trials.len()), (6, 1));
 }
 
 #[test]
-fn stop_with_nothing_under_way_is_no_promise_kept() {
+fn stop_check_without_request_in_flight_fails() {
     if !is_here() {
         return;
     }
@@ -237,7 +240,7 @@ fn stop_with_nothing_under_way_is_no_promise_kept() {
         "waive = [\"asks the store each time, and for JSON once at most\"]",
         1,
     );
-    let stops = of_life(&run, 0).into_iter().find(|check| check.name == "stops").unwrap();
+    let stops = lifecycle_results(&run, 0).into_iter().find(|check| check.name == "stops").unwrap();
     assert!(!stops.ok && !stops.answered, "{stops:?}");
     assert!(
         stops.got.contains("the server responded without requests to its back ends"),

@@ -1,10 +1,11 @@
-//! `dyno load`: the contract of its JSON, and its counts against those of the server itself.
+//! Tests `dyno load`: the documented keys of its JSON, and its counts compared with the server's
+//! own.
 
 use serde_json::Value;
 
 use crate::drive::{Place, Server, free_port, text};
 
-/// Every key of the contract (design §6), by its path.
+/// Every documented key (design §6), by its path.
 const KEYS: &[&str] = &[
     "schema",
     "valid",
@@ -89,7 +90,7 @@ fn value_at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn json_has_every_key_of_the_contract() {
+fn json_has_every_documented_key() {
     let place = Place::new();
     let server = Server::start(&[]);
     let (_, result) = load(&place, &server.url("/plaintext"), &["-c", "8", "-d", "1s"]);
@@ -112,7 +113,7 @@ fn json_has_every_key_of_the_contract() {
 }
 
 #[test]
-fn what_the_server_counted_is_what_we_completed() {
+fn completed_requests_match_server_count() {
     let shapes: [&[&str]; 6] = [
         &["-c", "16", "-n", "5000"],
         &["-c", "16", "-d", "500ms"],
@@ -142,7 +143,7 @@ fn what_the_server_counted_is_what_we_completed() {
 }
 
 #[test]
-fn wrong_answers_and_refused_connections_are_not_valid() {
+fn incorrect_responses_and_refusals_are_not_valid() {
     let place = Place::new();
     let server = Server::start(&[]);
     let (status, result) = load(&place, &server.url("/nothing"), &["-c", "2", "-d", "200ms"]);
@@ -159,7 +160,7 @@ fn wrong_answers_and_refused_connections_are_not_valid() {
 }
 
 #[test]
-fn crash_in_flight_is_counted_and_the_books_balance() {
+fn crash_under_load_keeps_books_balanced() {
     for driver in ["uring", "epoll"] {
         let place = Place::new();
         let server = Server::start(&["--mode", "crash", "--after", "500"]);
@@ -173,7 +174,7 @@ fn crash_in_flight_is_counted_and_the_books_balance() {
 }
 
 #[test]
-fn wrong_usage_is_status_2_and_says_what_to_do() {
+fn usage_error_exits_with_2_and_hint() {
     let place = Place::new();
     for (arguments, said) in [
         (&["load"][..], "Usage"),
@@ -205,7 +206,7 @@ fn wrong_usage_is_status_2_and_says_what_to_do() {
 }
 
 #[test]
-fn more_connections_than_files_are_refused_before_the_load() {
+fn connections_above_open_files_are_refused() {
     let place = Place::new();
     let output = place.dyno(&["load", "http://127.0.0.1:1/", "-c", "4000000"]);
     assert_eq!(output.status.code(), Some(3));

@@ -1,4 +1,4 @@
-//! The whole of dyno against real servers, good and bad.
+//! End-to-end tests: runs dyno against real servers, correct and faulty.
 
 mod arms;
 mod authors;

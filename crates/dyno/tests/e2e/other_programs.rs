@@ -1,11 +1,11 @@
-//! Other programs that use the machine's CPUs are named before a run.
+//! Tests that other programs that use the machine's CPUs are reported before a run.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::drive::{Place, copy_program, text};
 
-/// Programs that use CPUs until they are dropped, enough of them for any machine.
+/// Programs that keep all CPUs of the machine busy until they are dropped.
 struct Burners(Vec<Child>);
 
 impl Burners {
@@ -32,31 +32,31 @@ impl Drop for Burners {
 }
 
 #[test]
-fn busy_machine_ends_a_wait_with_status_3_and_names() {
+fn wait_on_busy_machine_exits_with_3_and_names() {
     let place = Place::new();
     place.write_suite(&["null"], "");
     let burners = Burners::start(&place);
     let output = place.dyno(&["run", "suite.toml", "--wait-quiet", "3s"]);
     drop(burners);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("burner-of-test") && said.contains("hint: stop them"), "{said}");
+    let message = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{message}");
+    assert!(message.contains("burner-of-test") && message.contains("hint: stop them"), "{message}");
     assert!(place.run_folder().is_none(), "no run begins");
     let output = place.dyno(&["run", "suite.toml", "--wait-quiet", "1s"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
 }
 
 #[test]
-fn run_names_busy_programs_before_it_begins() {
+fn run_reports_busy_programs_at_start() {
     let place = Place::new();
     place.write_suite(&["null"], "");
     let burners = Burners::start(&place);
     let output = place.dyno(&["run", "suite.toml"]);
     drop(burners);
-    let said = text(&output);
+    let message = text(&output);
     assert!(
-        said.contains("warning: other programs use") && said.contains("burner-of-test"),
-        "{said}"
+        message.contains("warning: other programs use") && message.contains("burner-of-test"),
+        "{message}"
     );
     // The same names are in the report.
     let report = place.report();

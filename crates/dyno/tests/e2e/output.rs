@@ -1,5 +1,4 @@
-//! Output of `dyno load` besides its result: the stream, the histograms, the metrics, CSV, plain
-//! lines.
+//! Tests the additional output of `dyno load`: stream, histograms, metrics, CSV and plain lines.
 
 use std::fs;
 use std::process::Stdio;
@@ -19,12 +18,12 @@ const ALL_OUTPUTS: &[&str] = &[
 ];
 
 #[test]
-fn every_interval_is_streamed_and_every_histogram_is_whole() {
+fn stream_and_histograms_are_complete() {
     let place = Place::new();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
     let output = place.dyno(&[&["load", &url][..], ALL_OUTPUTS].concat());
-    // 1 on a machine too busy for numbers to be of use; what was written is whole all the same.
+    // The status is 1 if the machine was too busy. The output is complete in that case as well.
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
     let read = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
 
@@ -67,7 +66,7 @@ fn every_interval_is_streamed_and_every_histogram_is_whole() {
 }
 
 #[test]
-fn metrics_are_served_while_the_load_runs() {
+fn metrics_are_served_during_load() {
     let place = Place::new();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
@@ -85,7 +84,7 @@ fn metrics_are_served_while_the_load_runs() {
     let first = soon(|| fetch(&addr));
     let page =
         soon(|| fetch(&addr).filter(|page| ok(page) > first.as_deref().map_or(f64::INFINITY, ok)));
-    // Ctrl-C ends it early, and it still reports.
+    // After Ctrl-C the load still prints its result.
     let status =
         std::process::Command::new("kill").args(["-INT", &dyno.id().to_string()]).status().unwrap();
     assert!(status.success());
@@ -103,7 +102,7 @@ fn fetch(addr: &str) -> Option<String> {
 }
 
 #[test]
-fn calibration_measures_its_controls_and_is_quoted_afterwards() {
+fn calibration_is_quoted_in_later_results() {
     let place = Place::new();
     let output =
         place.dyno(&["calibrate", "-d", "1s", "--format", "json", "--save", "calibrations"]);
@@ -128,7 +127,7 @@ fn calibration_measures_its_controls_and_is_quoted_afterwards() {
             "the kernel has the bytes first: {row}"
         );
     }
-    assert_kept(&place, &result);
+    assert_saved(&place, &result);
     assert!(result["not_measured"]["h2"].as_str().unwrap().contains("no TLS"));
     place.assert_nothing_is_left_soon();
     let server = Server::broken(&[]);
@@ -139,10 +138,10 @@ fn calibration_measures_its_controls_and_is_quoted_afterwards() {
         "{}",
         text(&output)
     );
-    // The saved result quotes the ceiling at its time, not one that is measured later.
+    // The saved result quotes the ceiling at that time, not one that was measured later.
     fs::remove_dir_all(place.path().join("cache")).unwrap();
-    let kept = fs::read_dir(place.path().join("kept")).unwrap().next().unwrap().unwrap().path();
-    let output = place.dyno(&["report", kept.to_str().unwrap(), "--format", "json"]);
+    let archive = fs::read_dir(place.path().join("kept")).unwrap().next().unwrap().unwrap().path();
+    let output = place.dyno(&["report", archive.to_str().unwrap(), "--format", "json"]);
     assert!(
         text(&output).contains("of the generator's ceiling on this machine"),
         "{}",
@@ -150,12 +149,11 @@ fn calibration_measures_its_controls_and_is_quoted_afterwards() {
     );
 }
 
-/// The archive of a calibration holds what its result was made of: the loads of the null responder,
-/// in their order.
-fn assert_kept(place: &Place, result: &Value) {
-    let kept =
+/// Asserts that the archive of a calibration has the loads of the null responder, in their order.
+fn assert_saved(place: &Place, result: &Value) {
+    let archive =
         fs::read_dir(place.path().join("calibrations")).unwrap().next().unwrap().unwrap().path();
-    let output = place.dyno(&["report", kept.to_str().unwrap(), "--format", "json"]);
+    let output = place.dyno(&["report", archive.to_str().unwrap(), "--format", "json"]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let mut trials: Vec<&Value> = report["trials"].as_array().unwrap().iter().collect();

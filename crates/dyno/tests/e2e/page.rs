@@ -1,5 +1,5 @@
-//! The report in a real browser: the tests in `web/tests` open the page of a run that was just
-//! made, one of a run with many trials, and one of a run with a single workload.
+//! Tests the HTML report in a real browser: the tests in `web/tests` open the page of a new run, of
+//! a run with many trials, and of a run with a single workload.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use dyno_archive::RunDir;
 use crate::drive::{Place, example, repository};
 
 #[test]
-fn report_of_a_real_run_works_in_chromium() {
+fn report_of_real_run_works_in_chromium() {
     let place = Place::new();
     place.add_unruly("good", &[], "");
     place.add_unruly("crashing", &["--mode", "crash", "--after", "400"], "");
-    // Two workloads with the same steps: a choice by step must be one by workload, too.
+    // Two workloads have the same steps, so that a step has to be selected by workload as well.
     place.run(&["good", "null", "crashing"], "[[workloads]]\npath = \"/json\"\n");
     passes_in_chromium("viewer", &place.run_folder().unwrap().join("report.html"));
 }
@@ -54,7 +54,8 @@ fn passes_in_chromium(tests: &str, page: &Path) {
     assert!(status.success(), "the browser tests {tests} failed on {}", page.display());
 }
 
-/// Three subjects, of which one is skipped, with one workload at two steps, three times.
+/// Returns the golden run: three subjects, one of them skipped, and one workload at two steps,
+/// three times.
 fn golden() -> PathBuf {
     repository().join("tests/golden/hello/run")
 }

@@ -1,5 +1,4 @@
-//! Starts of several parts: a service behind the subject, started, loaded with data, put back,
-//! watched, killed and stopped.
+//! Tests starts with a back end, which is started, seeded, reset, monitored, killed and stopped.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +15,7 @@ use crate::walk::{self, define};
 /// A suite of short trials.
 const LOAD: &str = "[load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"500ms\"\n";
 
-/// Writes the definition of a back end that writes what happens to it into `journal`.
+/// Writes the definition of a back end that records its events in `journal`.
 fn define_store(place: &Path, more: &str) {
     let folder = place.join("backends/store");
     fs::create_dir_all(&folder).unwrap();
@@ -40,15 +39,15 @@ fn journal(place: &Path) -> Vec<String> {
 }
 
 /// Runs `front`, which gets the address of the store, and `alone`, which does not.
-fn run(place: &Path, suite: &str, on: &mut dyn FnMut(RunEvent<'_>)) -> Run {
+fn run(place: &Path, suite: &str, on_event: &mut dyn FnMut(RunEvent<'_>)) -> Run {
     let subjects = place.join("subjects");
     define(&subjects, "front", &walk::null(), "STORE = \"{store.host}:{store.port}\"");
     define(&subjects, "alone", &walk::null(), "");
-    walk::run_with(place, &walk::planned_with(&subjects, &format!("{suite}{LOAD}")), on)
+    walk::run_with(place, &walk::planned_with(&subjects, &format!("{suite}{LOAD}")), on_event)
 }
 
 #[test]
-fn back_end_is_started_seeded_reset_watched_and_stopped_with_the_subject_that_names_it() {
+fn back_end_is_run_with_its_subject() {
     let place = tempfile::tempdir().unwrap();
     define_store(place.path(), "[limits]\nfiles = 512\n");
     let suite = "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\norder = \
@@ -67,7 +66,7 @@ fn back_end_is_started_seeded_reset_watched_and_stopped_with_the_subject_that_na
     assert!(
         store.pid.is_some() && store.pid != front.pid && store.seeded_ns.is_some_and(|ns| ns > 0)
     );
-    // It is ready when it listens: it was asked nothing.
+    // It is ready once it listens, without a request.
     let startup = store.startup.unwrap();
     assert!(startup.listening_ns.is_some() && startup.first_answer_ns.is_none());
     assert!(
@@ -94,10 +93,10 @@ fn back_end_is_started_seeded_reset_watched_and_stopped_with_the_subject_that_na
     }
 }
 
-/// Loads that close their connections come from many addresses, there as elsewhere.
+/// Loads that close their connections use many source addresses in a network namespace as well.
 #[test]
-fn in_a_network_of_its_own_a_start_keeps_its_counters_to_itself() {
-    if !walk::may_make_networks() {
+fn network_namespace_separates_counters() {
+    if !walk::can_make_networks() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
@@ -119,7 +118,7 @@ fn in_a_network_of_its_own_a_start_keeps_its_counters_to_itself() {
     assert_eq!(journal(place.path()), ["start", "data", "reset", "stop"]);
     let trial = &dyno_analysis::report::report(&run).trials[0];
     assert!(trial.load.exchanges.completed > 100, "{:?}", trial.load.exchanges);
-    // Only the store sends there: each answer once, and the packets that open and close
+    // Only the store sends on that path: each response once, and the packets that open and close
     // connections.
     let sent = trial.server.network.as_ref().unwrap().segments_out.unwrap() as f64;
     let answered = trial.load.exchanges.completed as f64;
@@ -149,7 +148,7 @@ fn back_end_cost_is_reported_separately() {
 }
 
 #[test]
-fn killed_back_end_is_reported_and_other_results_stand() {
+fn killed_back_end_does_not_affect_other_results() {
     let place = tempfile::tempdir().unwrap();
     define_store(place.path(), "");
     let suite = "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 2\norder = \"fixed\"\n";
@@ -196,15 +195,15 @@ fn back_end_that_does_not_start_is_reported() {
         "{failure:?}"
     );
     assert_eq!((start.parts.len(), run.trials.len()), (1, 0), "the subject was not started");
-    let shown = &dyno_analysis::report::report(&run).subjects[0].failures[0];
+    let reported = &dyno_analysis::report::report(&run).subjects[0].failures[0];
     assert_eq!(
-        (shown.log_of.as_deref(), shown.log_tail.as_deref()),
+        (reported.log_of.as_deref(), reported.log_tail.as_deref()),
         (Some("store"), Some("no disk"))
     );
 }
 
 #[test]
-fn data_that_cannot_be_loaded_or_put_back_fails_the_back_end() {
+fn failed_seed_or_reset_is_back_end_failure() {
     for (broken, wanted) in [
         (
             "seed",
@@ -229,7 +228,7 @@ fn data_that_cannot_be_loaded_or_put_back_fails_the_back_end() {
 }
 
 #[test]
-fn subject_whose_back_end_cannot_be_built_does_not_take_part() {
+fn failed_back_end_build_excludes_subject() {
     let place = tempfile::tempdir().unwrap();
     define_store(place.path(), "");
     let file = place.path().join("backends/store/backend.toml");
@@ -248,7 +247,7 @@ fn subject_whose_back_end_cannot_be_built_does_not_take_part() {
     );
 }
 
-/// Its first process survives: only its group shows the end of the others.
+/// The first process survives, so only the control group shows that others were killed.
 #[test]
 fn back_end_memory_limit_kill_is_reported() {
     if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
@@ -277,9 +276,9 @@ fn back_end_memory_limit_kill_is_reported() {
     assert!(failure.message.contains("back end store continues without them"), "{failure:?}");
 }
 
-/// The subject keeps working without the part: only the part's own health check shows its failure.
+/// The subject works without the back end, so only the back end's own check shows the failure.
 #[test]
-fn back_end_that_hangs_is_found_after_the_step_by_the_path_that_said_it_was_ready() {
+fn hanging_back_end_is_reported_after_step() {
     let place = tempfile::tempdir().unwrap();
     define_store(place.path(), "[ready]\npath = \"/plaintext\"\n[stop]\ndeadline = \"100ms\"\n");
     let journal = place.path().join("journal");
@@ -300,7 +299,7 @@ fn back_end_that_hangs_is_found_after_the_step_by_the_path_that_said_it_was_read
     );
 }
 
-/// A command that cannot be repeated says nothing of a server that is killed for another's sake.
+/// The readiness command of the back end cannot be repeated, so its failure proves nothing.
 #[test]
 fn subject_exit_is_not_blamed_on_back_end() {
     let place = tempfile::tempdir().unwrap();

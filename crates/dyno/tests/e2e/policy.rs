@@ -1,4 +1,4 @@
-//! Connections and requests of `dyno load`, seen from the server.
+//! Tests the connections and requests of `dyno load`, as the server observes them.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -26,7 +26,7 @@ fn server_counts(server: &Server) -> Value {
 }
 
 #[test]
-fn mix_keeps_its_proportions_and_is_reported_by_name() {
+fn mix_keeps_proportions_and_is_reported_by_name() {
     for driver in DRIVERS {
         let place = Place::new();
         let server = Server::broken(&[]);
@@ -62,7 +62,7 @@ fn mix_keeps_its_proportions_and_is_reported_by_name() {
 }
 
 #[test]
-fn expectations_are_tried_in_full_before_the_load() {
+fn expectations_are_fully_checked_before_load() {
     let place = Place::new();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
@@ -79,7 +79,7 @@ fn expectations_are_tried_in_full_before_the_load() {
 }
 
 #[test]
-fn connections_are_opened_one_by_one_and_used_as_often_as_asked() {
+fn ramped_connections_serve_requested_number() {
     for driver in DRIVERS {
         let place = Place::new();
         let server = Server::broken(&[]);
@@ -89,7 +89,7 @@ fn connections_are_opened_one_by_one_and_used_as_often_as_asked() {
             &[&url, "-n", "200", "-c", "4", "--requests-per-connection", "10", "--driver", driver],
         );
         assert_eq!(result["outcomes"]["ok"], 200);
-        // Each of the four slots may end with a connection that is not used up.
+        // The last connection of each of the four slots may have served fewer requests.
         let opened = result["connections"]["opened"].as_u64().unwrap();
         assert!((20..=23).contains(&opened), "{opened}");
         // The server also counts the readiness check's connection, and that of the counts' client.
@@ -116,7 +116,7 @@ fn connections_are_opened_one_by_one_and_used_as_often_as_asked() {
             .iter()
             .map(|i| i["connections_open"].as_u64().unwrap())
             .collect();
-        // When each is opened is a matter of the clock, which the simulated world holds still:
+        // The times at which they are opened are tested in the simulated world:
         // `a_ramp_opens_connections_one_by_one`.
         assert!(open.is_sorted_by(|a, b| a <= b || *b == 0), "{open:?}");
         assert_eq!(open.iter().max(), Some(&10), "{open:?}");
@@ -127,7 +127,7 @@ fn connections_are_opened_one_by_one_and_used_as_often_as_asked() {
 }
 
 #[test]
-fn rate_may_ramp_and_a_trace_is_played() {
+fn rate_ramp_and_trace_are_followed() {
     let place = Place::new();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
@@ -150,7 +150,7 @@ fn rate_may_ramp_and_a_trace_is_played() {
 }
 
 #[test]
-fn unix_sockets_and_names_given_by_hand() {
+fn unix_socket_and_resolve_options_work() {
     for driver in DRIVERS {
         let place = Place::new();
         let path = place.path().join("server.sock");
@@ -173,7 +173,7 @@ fn unix_sockets_and_names_given_by_hand() {
     assert_eq!(result["outcomes"]["ok"], 10);
 }
 
-/// Answers every request of every connection, and counts them.
+/// Responds to every request of every connection, and counts them.
 fn serve_unix(listener: UnixListener, served: Arc<AtomicU64>) {
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
@@ -194,7 +194,7 @@ fn serve_unix(listener: UnixListener, served: Arc<AtomicU64>) {
 }
 
 #[test]
-fn requests_come_from_other_tools() {
+fn requests_of_other_tools_are_imported() {
     let place = Place::new();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good", server.port);
@@ -213,7 +213,7 @@ fn requests_come_from_other_tools() {
     fs::write(place.path().join("body"), "hello").unwrap();
     fs::write(place.path().join("urls"), format!("{url}/1\n{url}/2\n{url}/3\n")).unwrap();
     for (file, requests) in [("session.har", 2), ("targets", 2), ("urls", 3)] {
-        // The targets name the file of a body.
+        // The target names a file with a body.
         let result = load(&place, &["--import", file, "--files", ".", "-n", "30"]);
         assert_eq!(result["outcomes"]["ok"], 30, "{file}");
         assert_eq!(result["requests"].as_array().unwrap().len(), requests, "{file}");
@@ -229,7 +229,7 @@ fn requests_come_from_other_tools() {
 }
 
 #[test]
-fn imports_send_what_was_recorded_and_list_changes() {
+fn imports_send_recorded_requests_and_list_changes() {
     let place = Place::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/post", listener.local_addr().unwrap());
@@ -243,7 +243,7 @@ fn imports_send_what_was_recorded_and_list_changes() {
                      "params": [{"name": "field%5B1%5D", "value": "value%5B1%5D"}]}}}]}});
     fs::write(place.path().join("form.har"), har.to_string()).unwrap();
     let recorder = std::thread::spawn(move || {
-        // An attempt to connect may come without a request.
+        // A connection may be opened without a request.
         for stream in listener.incoming() {
             let (mut stream, mut request) = (stream.unwrap(), Vec::new());
             let mut buffer = [0; 4096];
@@ -286,10 +286,9 @@ fn imports_send_what_was_recorded_and_list_changes() {
     assert_eq!(kinds, ["connection-header", "form-params"]);
 }
 
-/// A thousandfold of what a person would click: memory stays in proportion, and every connection is
-/// there.
+/// Memory stays proportional to the number of connections, and every connection is opened.
 #[test]
-fn ten_thousand_connections() {
+fn ten_thousand_connections_are_held() {
     let limit = dyno_launch::raise_open_files();
     if limit < 10_500 {
         crate::drive::not_run(&format!(
@@ -331,11 +330,11 @@ fn ten_thousand_connections() {
     }
 }
 
-/// A server that listens and never accepts a connection: its queue fills, and then nothing answers
-/// at all. The kernel completes the first few connects. The others must be distinguished from them,
-/// and from refusals.
+/// The server listens but never accepts a connection, so its queue fills. The kernel completes the
+/// first few connects, and drops the others. These must be distinguished from completed and refused
+/// ones.
 #[test]
-fn unanswered_connects_time_out() {
+fn unaccepted_connects_time_out() {
     for driver in DRIVERS {
         let place = Place::new();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -346,18 +345,23 @@ fn unanswered_connects_time_out() {
         let arguments =
             [&[url.as_str(), "-n", "8", "-c", "8", "--driver", driver][..], &limits[..]].concat();
         let result = load(&place, &arguments);
-        let of = |outcome: &str| result["outcomes"][outcome].as_u64().unwrap();
+        let count_of = |outcome: &str| result["outcomes"][outcome].as_u64().unwrap();
         assert!(
-            of("connect_timeout") > 0 && of("timeout_first_byte") > 0,
+            count_of("connect_timeout") > 0 && count_of("timeout_first_byte") > 0,
             "{}",
             result["outcomes"]
         );
-        assert_eq!(of("connect_timeout") + of("timeout_first_byte"), 8, "{}", result["outcomes"]);
+        assert_eq!(
+            count_of("connect_timeout") + count_of("timeout_first_byte"),
+            8,
+            "{}",
+            result["outcomes"]
+        );
         assert_eq!(result["exchanges"]["failed"], 8);
     }
 }
 
-/// Listening again changes the length of the queue of new connections.
+/// Shortens the queue of new connections, by another call of `listen`.
 fn shorten_queue(listener: &std::net::TcpListener) {
     use std::os::fd::AsRawFd as _;
     // SAFETY: no memory is involved.
@@ -366,8 +370,8 @@ fn shorten_queue(listener: &std::net::TcpListener) {
     assert_eq!(ok, 0);
 }
 
-/// Answers so many connections once each, and returns their source addresses.
-fn sources_of(connections: usize, arguments: &[&str]) -> Vec<String> {
+/// Responds once on each of this number of connections, and returns their source addresses.
+fn source_addresses(connections: usize, arguments: &[&str]) -> Vec<String> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let server = std::thread::spawn(move || {
@@ -386,12 +390,19 @@ fn sources_of(connections: usize, arguments: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn connections_that_dyno_closes_wear_no_address_of_this_machine_out() {
+fn closed_connections_use_several_addresses() {
     let once = ["--requests-per-connection", "1"];
     for driver in DRIVERS {
         let own = ["--driver", driver, "--requests-per-connection", "1"];
-        assert_eq!(sources_of(3, &own), ["127.0.0.1", "127.0.0.2", "127.0.0.3"], "{driver}");
+        assert_eq!(source_addresses(3, &own), ["127.0.0.1", "127.0.0.2", "127.0.0.3"], "{driver}");
     }
-    assert_eq!(sources_of(2, &[&once[..], &["--source", "127.0.0.9"]].concat()), ["127.0.0.9"; 2]);
-    assert_eq!(sources_of(1, &[]), ["127.0.0.1"], "those that are kept need no more than one");
+    assert_eq!(
+        source_addresses(2, &[&once[..], &["--source", "127.0.0.9"]].concat()),
+        ["127.0.0.9"; 2]
+    );
+    assert_eq!(
+        source_addresses(1, &[]),
+        ["127.0.0.1"],
+        "those that are kept need no more than one"
+    );
 }

@@ -1,4 +1,4 @@
-//! Contracts of one's own, and what a broken promise costs: what it touches, and no more.
+//! Tests contracts of the user: a failed check excludes only the trials that it concerns.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn run(place: &Path, keys: &str) -> Run {
 }
 
 #[test]
-fn protocol_that_breaks_a_promise_loses_its_own_rows_alone() {
+fn failed_check_excludes_only_its_protocol() {
     let place = tempfile::tempdir().unwrap();
     let run = run(place.path(), "");
     let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
@@ -65,7 +65,7 @@ fn protocol_that_breaks_a_promise_loses_its_own_rows_alone() {
 }
 
 #[test]
-fn waived_check_keeps_the_subject_in_with_a_mark_at_every_row() {
+fn waived_check_is_reported_at_every_row() {
     let place = tempfile::tempdir().unwrap();
     let run = run(place.path(), "waive = [\"parting\"]");
     assert_eq!((run.starts[0].refused_protocols().len(), run.trials.len()), (0, 2));

@@ -1,5 +1,4 @@
-//! Real servers over every protocol that they have: each gets what it speaks, over TLS by dyno's
-//! own certificates.
+//! Tests real servers over every protocol that they support, over TLS with dyno's own certificates.
 
 use std::fs;
 
@@ -32,7 +31,7 @@ fn suite(subjects: &[&str]) -> String {
 }
 
 #[test]
-fn each_server_is_loaded_over_what_it_speaks_and_nothing_else() {
+fn server_is_loaded_over_its_protocols_only() {
     let place = Place::new();
     place.copy_subject("nginx");
     place.copy_subject("h2o");
@@ -56,7 +55,7 @@ fn each_server_is_loaded_over_what_it_speaks_and_nothing_else() {
     assert_eq!(served("nghttpd/h2"), ["h2"]);
     assert_eq!(served("h2o/h2"), WORKLOADS.map(|(name, ..)| name));
     for trial in report["trials"].as_array().unwrap() {
-        look_at(trial);
+        assert_trial(trial);
     }
     for subject in report["subjects"].as_array().unwrap() {
         assert_eq!(subject["failures"].as_array().unwrap().len(), 0, "{}", subject["failures"]);
@@ -76,7 +75,7 @@ fn each_server_is_loaded_over_what_it_speaks_and_nothing_else() {
 
 /// The server responds with HTTP/1.1 on the port on which it should speak HTTP/2 as well.
 #[test]
-fn declared_protocol_that_is_not_spoken_costs_its_own_steps_only() {
+fn unsupported_protocol_fails_only_its_steps() {
     let place = Place::new();
     place.copy_subject("nginx");
     let file = place.path().join("subjects/nginx/subject.toml");
@@ -111,8 +110,8 @@ fn declared_protocol_that_is_not_spoken_costs_its_own_steps_only() {
     }
 }
 
-/// Twenty requests in flight, whatever the protocol, and every answer right.
-fn look_at(trial: &Value) {
+/// Asserts that a trial had 20 requests in flight and only correct responses, over any protocol.
+fn assert_trial(trial: &Value) {
     let name = format!("{} {}", trial["subject_id"], trial["workload"]);
     let workload = trial["workload"].as_str().unwrap();
     let is_h2 = workload.starts_with("h2");

@@ -1,5 +1,5 @@
-//! Promises about the user's files, environment and processes, and about the sources of the numbers
-//! in one report.
+//! Tests that dyno protects the user's files, environment and processes, and does not mix results
+//! of different experiments in one report.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,7 @@ use serde_json::Value;
 
 use crate::drive::{DYNO, Place, not_run, text, unruly};
 
-/// Adds a subject with a build, started as the unruly server by a shell that does something else
-/// first.
+/// Adds a subject with a build. A shell runs the command `first`, and then the unruly server.
 fn add(place: &Place, name: &str, build: &str, first: &str, extra: &str) {
     let folder = place.path().join("subjects").join(name);
     fs::create_dir_all(&folder).unwrap();
@@ -37,23 +36,25 @@ fn is_running(words: &str) -> bool {
 }
 
 #[test]
-fn path_that_leaves_its_folder_is_refused_and_nothing_is_written() {
+fn path_out_of_folder_is_refused_without_writes() {
     let place = Place::new();
     let mine = place.path().join("main.c");
     fs::write(&mine, "int main;").unwrap();
     for input in [mine.to_str().unwrap(), "../../main.c"] {
         add(&place, "x", &format!("[build]\ncommand = \"true\"\ninputs = [{input:?}]"), "", "");
         let output = place.dyno(&["subjects", "build", "x"]);
-        let said = text(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let message = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{message}");
         assert!(
-            said.contains("subject.toml:7:11: path") && said.contains(input) && said.contains('^'),
-            "{said}"
+            message.contains("subject.toml:7:11: path")
+                && message.contains(input)
+                && message.contains('^'),
+            "{message}"
         );
         assert_eq!(fs::read_to_string(&mine).unwrap(), "int main;");
         assert!(!place.path().join("cache/x").exists());
     }
-    // A link is seen when the build is made.
+    // A link is detected when the build runs.
     add(&place, "x", "[build]\ncommand = \"true\"\ninputs = [\"link.c\"]", "", "");
     std::os::unix::fs::symlink(&mine, place.path().join("subjects/x/link.c")).unwrap();
     let output = place.dyno(&["subjects", "build", "x"]);
@@ -63,11 +64,12 @@ fn path_that_leaves_its_folder_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn subjects_get_a_folder_of_their_own_and_an_environment_of_dynos_making() {
+fn subject_has_own_folder_and_clean_environment() {
     let place = Place::new();
-    let seen = place.path().join("seen");
-    fs::create_dir(&seen).unwrap();
-    let first = format!("env > {0}/env; stat -c %a . > {0}/mode; pwd > {0}/pwd; ", seen.display());
+    let observed = place.path().join("seen");
+    fs::create_dir(&observed).unwrap();
+    let first =
+        format!("env > {0}/env; stat -c %a . > {0}/mode; pwd > {0}/pwd; ", observed.display());
     let build = "[build]\ncommand = \"env > {out}/env\"\ninputs = []\n[version]\ncommand = \"echo \
                  v${GOMAXPROCS:-none}\"";
     add(&place, "x", build, &first, "env = { OWN = \"1\" }\ninherit = [\"MY_TOKEN\", \"WANTED\"]");
@@ -95,7 +97,7 @@ fn subjects_get_a_folder_of_their_own_and_an_environment_of_dynos_making() {
         names
     };
     assert_eq!(
-        names(&seen.join("env")),
+        names(&observed.join("env")),
         [
             "DYNO_PADDING",
             "DYNO_START",
@@ -119,17 +121,17 @@ fn subjects_get_a_folder_of_their_own_and_an_environment_of_dynos_making() {
     assert!(build["GOMAXPROCS"].is_null() && build["RUSTFLAGS"].is_null(), "{build}");
     assert_eq!(plan["subjects"][0]["version"], "vnone");
 
-    let pwd = fs::read_to_string(seen.join("pwd")).unwrap();
+    let pwd = fs::read_to_string(observed.join("pwd")).unwrap();
     let name = pwd.trim().rsplit('/').next().unwrap();
-    assert_eq!(fs::read_to_string(seen.join("mode")).unwrap().trim(), "700");
+    assert_eq!(fs::read_to_string(observed.join("mode")).unwrap().trim(), "700");
     // `dyno`, its PID, the number of the start, and an unguessable part.
     assert!(name.splitn(4, '-').nth(3).is_some_and(|rest| rest.len() >= 12), "{name}");
     place.assert_nothing_is_left();
 }
 
-/// The script of a subject that makes groups below its own, as service managers do, with a process
-/// in them that cannot be known by its session or its environment.
-fn makes_groups(made: &Path) -> String {
+/// Returns the script of a subject that creates control groups below its own, as service managers
+/// do. A process in them has another session and an empty environment.
+fn group_script(made: &Path) -> String {
     format!(
         "for g in $(find /sys/fs/cgroup -type d -name ${{PWD##*/}}); do mkdir -p $g/below/deep; \
          echo $g >> {}; done; setsid env -i sleep 86423 & for g in $(find /sys/fs/cgroup -path \
@@ -139,10 +141,10 @@ fn makes_groups(made: &Path) -> String {
 }
 
 #[test]
-fn groups_that_a_subject_makes_go_with_it() {
+fn control_groups_of_subject_are_removed() {
     let place = Place::new();
     let made = place.path().join("made");
-    add(&place, "x", "", &makes_groups(&made), "");
+    add(&place, "x", "", &group_script(&made), "");
     place.write_suite(&["x"], "");
     let output = place.dyno(&["run", "suite.toml"]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
@@ -158,7 +160,7 @@ fn groups_that_a_subject_makes_go_with_it() {
 }
 
 #[test]
-fn secrets_among_a_builds_options_are_in_no_record() {
+fn build_option_secrets_are_not_recorded() {
     let place = Place::new();
     add(&place, "x", "[build]\ncommand = \"env > {out}/env\"\ninputs = []", "", "");
     place.write_suite(&["x"], "");
@@ -187,7 +189,7 @@ fn secrets_among_a_builds_options_are_in_no_record() {
 }
 
 #[test]
-fn killed_dyno_leaves_nothing_of_a_build() {
+fn killed_dyno_stops_build() {
     let place = Place::new();
     let build = "[build]\ncommand = \"setsid env -i sleep 86421 & sleep 86421\"\ninputs = []";
     add(&place, "x", build, "", "");
@@ -210,20 +212,23 @@ fn killed_dyno_leaves_nothing_of_a_build() {
 }
 
 #[test]
-fn build_may_take_as_long_as_it_says() {
+fn build_is_stopped_after_its_deadline() {
     let place = Place::new();
     let build = "[build]\ncommand = \"echo begun; setsid sleep 86422; true\"\ninputs = \
                  []\ndeadline = \"300ms\"";
     add(&place, "x", build, "", "");
     let output = place.dyno(&["subjects", "build", "x"]);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("had not ended after 300 ms") && said.contains("begun"), "{said}");
+    let message = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{message}");
+    assert!(
+        message.contains("had not ended after 300 ms") && message.contains("begun"),
+        "{message}"
+    );
     assert!(!is_running("sleep 86422"));
 }
 
 #[test]
-fn of_an_endless_log_the_end_is_kept() {
+fn endless_log_is_truncated_to_its_end() {
     let place = Place::new();
     add(
         &place,
@@ -240,9 +245,9 @@ fn of_an_endless_log_the_end_is_kept() {
     assert!(tail.ends_with("x\nno luck") && tail.len() <= 64 << 10, "{} bytes", tail.len());
 }
 
-/// `{dyno}` stays this program, also in a shell, when its file is replaced while it runs.
+/// `{dyno}` refers to the running program, even if its file is replaced.
 #[test]
-fn dyno_finds_itself_after_it_was_replaced() {
+fn replaced_dyno_starts_its_original_program() {
     let place = Place::new();
     let (program, other) = (place.path().join("dyno"), place.path().join("other"));
     for copy in [&program, &other] {
@@ -270,7 +275,7 @@ fn resume(place: &Place, more: &[&str]) -> Output {
 }
 
 #[test]
-fn halves_of_different_experiments_are_refused_or_marked() {
+fn resume_after_changes_is_refused_or_reported() {
     let place = Place::new();
     let input = place.path().join("subjects/x/in.txt");
     let build = "[build]\ncommand = \"cp in.txt {out}/\"\ninputs = \
@@ -282,7 +287,7 @@ fn halves_of_different_experiments_are_refused_or_marked() {
     let header = run.join("run.json");
     fs::remove_file(run.join("trials/0001.json")).unwrap();
 
-    // Something was edited in the meantime, and the machine is another, as far as the record goes.
+    // An input was edited in the meantime, and the record names another machine.
     fs::write(&input, "two").unwrap();
     add(&place, "x", build, "", "env = { A = \"1\" }");
     let mut moved = json(&header);
@@ -290,10 +295,10 @@ fn halves_of_different_experiments_are_refused_or_marked() {
     fs::write(&header, moved.to_string()).unwrap();
     let before = fs::read(&header).unwrap();
     let output = resume(&place, &[]);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let message = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{message}");
     for words in ["kernel: 1.0 then", "x, definition", "x, inputs of its build", "--anyway"] {
-        assert!(said.contains(words), "{words}: {said}");
+        assert!(message.contains(words), "{words}: {message}");
     }
     assert_eq!(fs::read(&header).unwrap(), before, "the record is untouched");
     assert!(!run.join("trials/0001.json").exists());
@@ -314,15 +319,15 @@ fn halves_of_different_experiments_are_refused_or_marked() {
         (&parts[0]["versions"]["x"], &parts[1]["versions"]["x"]),
         (&"one".into(), &"two".into())
     );
-    let kept = json(&header);
-    assert_eq!(kept["plan"]["subjects"][0]["version"], "one", "what was recorded stays");
-    assert_eq!(kept["facts"]["kernel"], "1.0");
-    let said = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("are not one experiment"), "{said}");
+    let stored = json(&header);
+    assert_eq!(stored["plan"]["subjects"][0]["version"], "one", "what was recorded stays");
+    assert_eq!(stored["facts"]["kernel"], "1.0");
+    let message = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(message.contains("are not one experiment"), "{message}");
 }
 
 #[test]
-fn archive_of_another_format_is_not_gone_on_with() {
+fn resume_of_other_format_is_refused() {
     let place = Place::new();
     place.run(&["null"], "");
     let run = place.run_folder().unwrap();

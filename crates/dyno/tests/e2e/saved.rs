@@ -1,5 +1,5 @@
-//! Loads without a suite that are kept: every tool that reads archives reads theirs, and says what
-//! the load itself said.
+//! Tests saved loads (`--save`): every command that reads archives reads theirs, with the numbers
+//! of the load itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::drive::{DYNO, Place, Server, soon, text};
 
-/// The only archive in a folder of this place.
+/// Returns the only archive in a folder of this place.
 fn only_in(place: &Place, folder: &str) -> PathBuf {
     let mut all = fs::read_dir(place.path().join(folder)).unwrap();
     let archive = all.next().expect("nothing is kept").unwrap().path();
@@ -27,9 +27,9 @@ fn json_report(place: &Place, archive: &Path) -> (Option<i32>, Value) {
     (status, serde_json::from_str(&report).unwrap())
 }
 
-/// The load of the only trial as `dyno load` reports it: with the whole address, which plans do not
-/// have.
-fn load_of(report: &Value, url: &str) -> Value {
+/// Returns the load of the only trial as `dyno load` reports it: with the whole address, which
+/// plans do not have.
+fn load_result(report: &Value, url: &str) -> Value {
     assert_eq!(report["trials"].as_array().unwrap().len(), 1);
     let mut load = report["trials"][0]["load"].clone();
     load["config"]["url"] = url.into();
@@ -37,7 +37,7 @@ fn load_of(report: &Value, url: &str) -> Value {
 }
 
 #[test]
-fn report_of_a_kept_load_says_what_the_load_said() {
+fn report_of_saved_load_matches_load() {
     let place = Place::new();
     let server = Server::null();
     let url = server.url("/plaintext");
@@ -50,17 +50,21 @@ fn report_of_a_kept_load_says_what_the_load_said() {
         &["-c", "2", "-n", "500", "--protocol", "h2c", "--resource", "/plaintext*3"],
     ];
     for (i, shape) in shapes.into_iter().enumerate() {
-        let kept = format!("kept-{i}");
-        let mut arguments = vec!["load", &url, "--format", "json", "--save", &kept];
+        let archive_name = format!("kept-{i}");
+        let mut arguments = vec!["load", &url, "--format", "json", "--save", &archive_name];
         arguments.extend(shape);
         let output = place.dyno(&arguments);
         let printed: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{shape:?}: {error}: {}", text(&output)));
-        let archive = only_in(&place, &kept);
-        assert!(text(&output).contains(&format!("dyno report {kept}/load-")), "{}", text(&output));
+        let archive = only_in(&place, &archive_name);
+        assert!(
+            text(&output).contains(&format!("dyno report {archive_name}/load-")),
+            "{}",
+            text(&output)
+        );
         let (status, report) = json_report(&place, &archive);
         assert_eq!(status, output.status.code(), "{shape:?}");
-        assert_eq!(load_of(&report, &url), printed, "{shape:?}");
+        assert_eq!(load_result(&report, &url), printed, "{shape:?}");
         let trial = &report["trials"][0];
         assert_eq!(
             (&trial["valid"], &trial["caveats"]),
@@ -85,7 +89,7 @@ fn every_report_form_says_server_was_not_monitored() {
     let archive = only_in(&place, "kept");
     for form in ["text", "html", "md", "json"] {
         let (_, page) = report(&place, &archive, form);
-        // A terminal breaks lines.
+        // The terminal form breaks lines.
         let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             page.contains("Its start-up, CPU time, memory and checks are unknown"),
@@ -101,7 +105,7 @@ fn every_report_form_says_server_was_not_monitored() {
 }
 
 #[test]
-fn secrets_are_in_the_archive_and_in_no_report() {
+fn saved_secrets_are_withheld_from_reports() {
     let place = Place::new();
     let server = Server::null();
     let url = server.url("/plaintext?token=q1w2e3r4t5y6");
@@ -125,7 +129,7 @@ fn secrets_are_in_the_archive_and_in_no_report() {
 }
 
 #[test]
-fn load_that_is_ended_early_is_kept_as_far_as_it_came() {
+fn interrupted_load_is_saved() {
     let place = Place::new();
     let server = Server::null();
     let mut dyno = place.command(Path::new(DYNO));
@@ -149,7 +153,7 @@ fn load_that_is_ended_early_is_kept_as_far_as_it_came() {
         trial["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "cut_short"),
         "{trial}"
     );
-    // An interrupt by the user is no failure of the server.
+    // An interrupt by the user is not a failure of the server.
     assert_eq!(report["subjects"][0]["failures"].as_array().unwrap().len(), 0);
 }
 
@@ -166,7 +170,7 @@ fn unwritable_archive_is_reported_before_load() {
 }
 
 #[test]
-fn load_that_could_not_begin_leaves_the_reason() {
+fn saved_load_that_cannot_begin_has_reason() {
     let place = Place::new();
     let output = place.dyno(&["load", "http://127.0.0.1:1/", "-c", "4000000", "--save", "kept"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
@@ -178,7 +182,7 @@ fn load_that_could_not_begin_leaves_the_reason() {
 }
 
 #[test]
-fn load_of_a_server_that_answers_wrongly_leaves_the_reason() {
+fn saved_load_with_incorrect_response_has_reason() {
     let place = Place::new();
     let server = Server::null();
     let wrong = ["-n", "10", "--expect-contains", "Goodbye", "--save", "kept"];
@@ -200,7 +204,7 @@ fn load_of_a_server_that_answers_wrongly_leaves_the_reason() {
 }
 
 #[test]
-fn killed_load_leaves_a_run_without_a_result() {
+fn killed_load_leaves_run_without_result() {
     let place = Place::new();
     let server = Server::null();
     let mut dyno = place.command(Path::new(DYNO));
@@ -219,7 +223,7 @@ fn killed_load_leaves_a_run_without_a_result() {
 }
 
 #[test]
-fn calibration_that_is_ended_early_keeps_what_was_measured_and_no_ceilings() {
+fn interrupted_calibration_saves_loads_only() {
     let place = Place::new();
     let mut dyno = place.command(Path::new(DYNO));
     dyno.args(["calibrate", "-d", "1s", "--save", "kept"]);
@@ -241,7 +245,7 @@ fn calibration_that_is_ended_early_keeps_what_was_measured_and_no_ceilings() {
     place.assert_nothing_is_left_soon();
 }
 
-/// The null responder that dyno started as a child of this process.
+/// Returns the process ID of the null responder that this dyno process started.
 fn null_of(dyno: u32) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{dyno}/task/{dyno}/children")).ok()?;
     let is_null = |pid: &&str| {
@@ -252,7 +256,7 @@ fn null_of(dyno: u32) -> Option<u32> {
 }
 
 #[test]
-fn calibration_without_its_responder_is_none() {
+fn calibration_without_responder_fails() {
     let place = Place::new();
     let mut dyno = place.command(Path::new(DYNO));
     let dyno = dyno
@@ -272,7 +276,7 @@ fn calibration_without_its_responder_is_none() {
 }
 
 #[test]
-fn calibration_looks_first_whether_its_outputs_can_be_written() {
+fn calibration_checks_outputs_first() {
     let place = Place::new();
     fs::write(place.path().join("file"), "mine").unwrap();
     for arguments in [["-o", "file/x"], ["--cache", "file"], ["--save", "file"]] {
@@ -327,7 +331,7 @@ fn every_failed_output_is_reported() {
 }
 
 #[test]
-fn kept_load_is_not_resumed() {
+fn resume_of_saved_load_is_refused() {
     let place = Place::new();
     let server = Server::null();
     let output =

@@ -1,4 +1,4 @@
-//! A server that stalls cannot hide it.
+//! Tests that a stall of the server is visible in the results.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::drive::{DYNO, Place, Server, send_signal};
 
-/// An h2c server is stopped for 1.2 s under a time-out of 1 s. One request on each connection times
-/// out and takes its neighbours with it: a good tenth of all requests get no response, and nothing
-/// about that may look like a quick server.
+/// An h2c server is stopped for 1.2 s, with a time-out of 1 s. One request on each connection times
+/// out, and the others on the connection are cancelled. More than a tenth of all requests get no
+/// response, which percentiles must include.
 #[test]
-fn stall_longer_than_the_time_out_is_in_the_percentiles() {
+fn stall_beyond_timeout_is_in_percentiles() {
     let place = Place::new();
     let server = Server::streams(&[]);
     let url = server.url("/plaintext");
@@ -33,10 +33,10 @@ fn stall_longer_than_the_time_out_is_in_the_percentiles() {
     let due = number("/exchanges/carried_in") + number("/exchanges/scheduled");
     assert_eq!(due, 8000);
     for times in ["response_time_us", "service_time_us"] {
-        let of = |name: &str| number(&format!("/{times}/{name}"));
-        assert_eq!(of("count") + of("unanswered"), due);
-        assert_eq!(of("count"), number("/outcomes/ok"));
-        assert!(of("unanswered") > 400, "{}", result[times]);
+        let value_of = |name: &str| number(&format!("/{times}/{name}"));
+        assert_eq!(value_of("count") + value_of("unanswered"), due);
+        assert_eq!(value_of("count"), number("/outcomes/ok"));
+        assert!(value_of("unanswered") > 400, "{}", result[times]);
         assert!(result[times]["p99"].is_null(), "{}", result[times]);
         assert!(result[times]["longest_wait"].as_f64().unwrap() > 900_000.0, "{}", result[times]);
     }
@@ -44,7 +44,7 @@ fn stall_longer_than_the_time_out_is_in_the_percentiles() {
     assert!(result["in_flight"]["by_littles_law"].is_number());
 }
 
-/// A load of two seconds in a closed loop, whose server or generator is stopped for a second of it.
+/// Runs a closed loop of two seconds. The server or the generator is stopped for one second.
 fn stopped_for_a_second(is_server: bool) -> Value {
     let place = Place::new();
     let server = Server::streams(&[]);
@@ -81,7 +81,7 @@ fn caveat<'a>(result: &'a Value, code: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn server_that_stalls_in_a_closed_loop_is_named() {
+fn stalled_server_in_closed_loop_is_reported() {
     let result = stopped_for_a_second(true);
     let stalled = caveat(&result, "stalled").unwrap_or_else(|| panic!("{}", result["caveats"]));
     assert!(stalled["evidence"]["longest_s"].as_f64().unwrap() > 0.8, "{stalled}");
@@ -90,7 +90,7 @@ fn server_that_stalls_in_a_closed_loop_is_named() {
 }
 
 #[test]
-fn generator_that_was_stopped_is_refused() {
+fn stopped_generator_makes_load_invalid() {
     let result = stopped_for_a_second(false);
     let stopped =
         caveat(&result, "generator_stopped").unwrap_or_else(|| panic!("{}", result["caveats"]));

@@ -1,4 +1,4 @@
-//! HTTP/2 against a server of another implementation, whose own counts must be ours.
+//! Tests HTTP/2 with a server of another implementation, whose counts must match dyno's.
 
 use std::path::Path;
 
@@ -26,18 +26,18 @@ fn codes(result: &Value) -> Vec<&str> {
     result["caveats"].as_array().unwrap().iter().filter_map(|c| c["code"].as_str()).collect()
 }
 
-/// Every request was answered right, and as many as the server says.
-fn assert_all_right(result: &Value, server: &Server, what: &str) {
+/// Asserts that every request had a correct response, and that the server counted the same number.
+fn assert_all_correct(result: &Value, server: &Server, context: &str) {
     let completed = number(result, "/exchanges/completed");
-    assert_eq!(completed, server.answered().0, "{what}");
-    assert_eq!(completed, number(result, "/outcomes/ok"), "{what}");
-    assert_eq!(completed, number(result, "/exchanges/scheduled"), "{what}");
-    assert_eq!(result["protocol_errors"], serde_json::json!({}), "{what}");
-    assert_eq!(result["http2"]["resets_out"], serde_json::json!({}), "{what}");
+    assert_eq!(completed, server.answered().0, "{context}");
+    assert_eq!(completed, number(result, "/outcomes/ok"), "{context}");
+    assert_eq!(completed, number(result, "/exchanges/scheduled"), "{context}");
+    assert_eq!(result["protocol_errors"], serde_json::json!({}), "{context}");
+    assert_eq!(result["http2"]["resets_out"], serde_json::json!({}), "{context}");
 }
 
 #[test]
-fn what_the_server_counted_is_what_we_completed() {
+fn completed_requests_match_server_count() {
     let shapes: [&[&str]; 6] = [
         &["-c", "4", "-m", "10", "-n", "5000"],
         &["-c", "1", "-m", "100", "-d", "500ms"],
@@ -52,7 +52,7 @@ fn what_the_server_counted_is_what_we_completed() {
             let server = Server::streams(&[]);
             let arguments = [shape, &["--protocol", "h2c", "--driver", driver]].concat();
             let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
-            assert_all_right(&result, &server, &format!("{driver} {shape:?}"));
+            assert_all_correct(&result, &server, &format!("{driver} {shape:?}"));
             let frames = &result["http2"]["frames_in"];
             // The server sends HEADERS and one DATA for each, and the last interval may have begun
             // after some of them.
@@ -62,7 +62,7 @@ fn what_the_server_counted_is_what_we_completed() {
 }
 
 #[test]
-fn over_tls_by_alpn() {
+fn http2_over_tls_is_negotiated_by_alpn() {
     let place = Place::new();
     let (cert, key) = certificate(place.path());
     for driver in ["uring", "epoll"] {
@@ -84,7 +84,7 @@ fn over_tls_by_alpn() {
                 "5000",
             ];
             let (_, result) = load(&place, &url, &arguments);
-            assert_all_right(&result, &server, &format!("{driver} {protocol}"));
+            assert_all_correct(&result, &server, &format!("{driver} {protocol}"));
             assert_eq!(result["tls"]["alpn"], "h2");
             assert_eq!(number(&result, "/http2/connections"), 4);
         }
@@ -92,29 +92,29 @@ fn over_tls_by_alpn() {
 }
 
 #[test]
-fn server_that_goes_away_loses_nothing() {
+fn requests_after_goaway_are_sent_again() {
     for driver in ["uring", "epoll"] {
         let place = Place::new();
         let server = Server::streams(&["--go-away-every", "100"]);
         let arguments =
             ["--protocol", "h2c", "--driver", driver, "-c", "4", "-m", "10", "-n", "5000"];
         let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
-        assert_all_right(&result, &server, driver);
+        assert_all_correct(&result, &server, driver);
         assert!(number(&result, "/connections/opened") > 40, "{}", result["connections"]);
         assert!(number(&result, "/http2/goaways/NO_ERROR") > 40, "{}", result["http2"]);
     }
 }
 
 #[test]
-fn what_is_refused_is_asked_for_again_and_what_is_reset_is_counted() {
+fn refused_streams_are_retried_and_resets_counted() {
     let place = Place::new();
     let server = Server::streams(&["--refuse-every", "10"]);
     let arguments = ["--protocol", "h2c", "-c", "2", "-m", "5", "-n", "2000"];
     let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
-    assert_all_right(&result, &server, "refused");
+    assert_all_correct(&result, &server, "refused");
     let retried = number(&result, "/http2/retried");
     assert_eq!(retried, number(&result, "/http2/streams_refused"));
-    // One in ten of those that were asked for, again or for the first time.
+    // One in ten of all streams, including those that were sent again.
     assert!((200..=230).contains(&retried), "{retried}");
 
     let server = Server::streams(&["--reset-every", "10"]);
@@ -126,12 +126,12 @@ fn what_is_refused_is_asked_for_again_and_what_is_reset_is_counted() {
 }
 
 #[test]
-fn no_more_streams_are_opened_than_the_server_allows() {
+fn streams_do_not_exceed_server_limit() {
     let place = Place::new();
     let server = Server::streams(&["--max-streams", "3"]);
     let arguments = ["--protocol", "h2c", "-c", "2", "-m", "10", "-n", "2000"];
     let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
-    assert_all_right(&result, &server, "few streams");
+    assert_all_correct(&result, &server, "few streams");
     assert_eq!(
         result["http2"]["streams"],
         serde_json::json!({"asked": 10, "granted": 3, "most": 3})
@@ -140,7 +140,7 @@ fn no_more_streams_are_opened_than_the_server_allows() {
 }
 
 #[test]
-fn bodies_wait_for_windows_and_arrive_whole() {
+fn bodies_wait_for_flow_control_windows() {
     let place = Place::new();
     let body = place.path().join("body");
     std::fs::write(&body, vec![b'x'; 100_000]).unwrap();
@@ -148,13 +148,13 @@ fn bodies_wait_for_windows_and_arrive_whole() {
     let body = body.display().to_string();
     let arguments = ["--protocol", "h2c", "-c", "2", "-m", "4", "-n", "200", "--body-file", &body];
     let (_, result) = load(&place, &server.url("/"), &arguments);
-    assert_all_right(&result, &server, "bodies");
+    assert_all_correct(&result, &server, "bodies");
     assert_eq!(server.answered().1, 200 * 100_000);
     assert!(number(&result, "/http2/window_stall_us/count") >= 200, "{}", result["http2"]);
 }
 
 #[test]
-fn small_windows_of_ours_hold_the_server_up_and_lose_nothing() {
+fn small_client_windows_lose_no_data() {
     let place = Place::new();
     let server = Server::streams(&[]);
     let arguments = [
@@ -174,14 +174,13 @@ fn small_windows_of_ours_hold_the_server_up_and_lose_nothing() {
         "0",
     ];
     let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
-    assert_all_right(&result, &server, "small windows");
+    assert_all_correct(&result, &server, "small windows");
     // 13 bytes of body, half a window of 65,535 at a time.
     let updates = number(&result, "/http2/frames_out/WINDOW_UPDATE");
     assert!(updates <= 2 * (20_000 * 13 / 65_535 + 2), "{updates}");
 }
 
-/// A server that chooses HTTP/1.1 is loaded so, and the result says that this is not what was asked
-/// for.
+/// If the server chooses HTTP/1.1, the load uses it, and the result reports the fallback.
 #[test]
 fn protocol_fallback_is_reported() {
     let place = Place::new();
@@ -191,10 +190,10 @@ fn protocol_fallback_is_reported() {
     assert_eq!((status, &result["valid"]), (1, &Value::Bool(false)));
     assert_eq!(number(&result, "/outcomes/ok"), 200);
     assert_eq!(number(&result, "/http2/fallen_back"), number(&result, "/connections/opened"));
-    // Not alone, perhaps: so short a load can find the generator busy, too.
+    // Other caveats are possible, because the generator may be busy in so short a load.
     assert!(codes(&result).contains(&"fell_back"), "{}", result["caveats"]);
 
-    // Prior knowledge that is wrong is a protocol error.
+    // With prior knowledge, a response in HTTP/1.1 is a protocol error.
     let (status, result) =
         load(&place, &server.url("/plaintext"), &["--protocol", "h2c", "-n", "20"]);
     assert_eq!(status, 1);

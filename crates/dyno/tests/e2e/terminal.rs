@@ -1,4 +1,5 @@
-//! Terminals: real ones (pty(7)), which are lost, in the background, or shown what they would obey.
+//! Tests dyno with pseudo-terminals (pty(7)): a lost terminal, a background job, and escaped
+//! control characters.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -11,14 +12,14 @@ use std::thread;
 
 use crate::drive::{DYNO, Place, Server, soon};
 
-/// How a terminal is asked for its second screen, on which the live view is.
+/// The control sequence for the alternate screen, on which the live view is.
 const SECOND_SCREEN: &str = "\x1b[?1049h";
 
-/// The two ends of a new terminal: the one that is its window, and the one that programs have.
+/// Opens a terminal. Returns its window's end, and the end for programs.
 fn terminal() -> (File, OwnedFd) {
     let (mut window, mut inner) = (0, 0);
     let size = libc::winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: all places are valid; the descriptors are ours afterwards.
+    // SAFETY: all pointers are valid, and this function owns the descriptors afterwards.
     #[allow(unsafe_code)]
     unsafe {
         let opened = libc::openpty(
@@ -29,13 +30,13 @@ fn terminal() -> (File, OwnedFd) {
             &raw const size,
         );
         assert_eq!(opened, 0);
-        // The program is not to hold its own window open.
+        // The program must not keep its own window open.
         libc::fcntl(window, libc::F_SETFD, libc::FD_CLOEXEC);
         (File::from_raw_fd(window), OwnedFd::from_raw_fd(inner))
     }
 }
 
-/// Starts a program as the first of a terminal's session.
+/// Starts a program as the session leader of a terminal.
 fn start(command: &mut Command, is_stdin: bool) -> (File, Child) {
     let (window, inner) = terminal();
     let end = || Stdio::from(inner.try_clone().unwrap());
@@ -54,8 +55,7 @@ fn start(command: &mut Command, is_stdin: bool) -> (File, Child) {
     (window, child)
 }
 
-/// Reads what is shown in a terminal, piece by piece, until the end of the reader or of the
-/// terminal.
+/// Reads the output of a terminal until the receiver is dropped or the terminal is closed.
 fn follow(window: &File) -> Receiver<String> {
     let mut window = window.try_clone().unwrap();
     let (to, from) = mpsc::channel();
@@ -80,39 +80,39 @@ fn ended(child: &mut Child) -> Option<ExitStatus> {
 }
 
 #[test]
-fn lost_terminal_ends_the_live_view_and_keeps_the_result() {
+fn lost_terminal_preserves_result() {
     let place = Place::new();
     let server = Server::null();
     let url = format!("http://127.0.0.1:{}/", server.port);
     for is_stdin in [true, false] {
-        let kept = place.path().join(format!("kept-{is_stdin}"));
+        let archive = place.path().join(format!("kept-{is_stdin}"));
         let mut command = place.command(Path::new(DYNO));
         command
             .args(["load", &url, "-d", "1h", "-c", "2", "--interval", "100ms", "--save"])
-            .arg(&kept);
+            .arg(&archive);
         let (window, mut child) = start(&mut command, is_stdin);
         let pieces = follow(&window);
-        let mut shown = String::new();
-        // A load whose first interval is shown has something to keep.
-        while !(shown.contains(SECOND_SCREEN) && shown.contains("measured")) {
-            shown.push_str(&pieces.recv().expect("the live view is shown"));
+        let mut screen = String::new();
+        // After the first interval, the load has a result to save.
+        while !(screen.contains(SECOND_SCREEN) && screen.contains("measured")) {
+            screen.push_str(&pieces.recv().expect("the live view is shown"));
         }
         // The reader ends with the next piece, which releases the window.
         drop((pieces, window));
         let status = ended(&mut child).expect("dyno ends");
         assert_eq!(status.code(), Some(3));
-        let run = fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
+        let run = fs::read_dir(&archive).unwrap().next().unwrap().unwrap().path();
         assert_eq!(fs::read_dir(run.join("trials")).unwrap().count(), 1);
         place.assert_nothing_is_left();
     }
 }
 
 #[test]
-fn load_in_the_background_is_not_stopped_by_its_terminal() {
+fn background_load_is_not_stopped_by_terminal() {
     let place = Place::new();
     let server = Server::null();
     let url = format!("http://127.0.0.1:{}/", server.port);
-    // A shell with job control, which gives the job a process group of its own.
+    // A shell with job control, which gives the job a separate process group.
     let mut command = Command::new("sh");
     command.args(["-c", "set -m; \"$@\" & wait $!; echo \"status $?\"", "sh", DYNO, "load", &url]);
     command.args(["-d", "300ms", "-c", "2"]).env("TMPDIR", place.path());
@@ -120,13 +120,13 @@ fn load_in_the_background_is_not_stopped_by_its_terminal() {
     let pieces = follow(&window);
     let status = ended(&mut child);
     drop(window);
-    let shown: String = pieces.try_iter().collect();
-    assert!(status.is_some(), "it was stopped: {shown}");
-    assert!(!shown.contains(SECOND_SCREEN) && shown.contains("requests/s"), "{shown}");
+    let screen: String = pieces.try_iter().collect();
+    assert!(status.is_some(), "it was stopped: {screen}");
+    assert!(!screen.contains(SECOND_SCREEN) && screen.contains("requests/s"), "{screen}");
 }
 
 #[test]
-fn control_characters_of_a_path_do_not_reach_the_terminal() {
+fn path_control_characters_are_escaped() {
     let place = Place::new();
     place.run(&["null"], "");
     let run = place.run_folder().unwrap();
@@ -143,8 +143,8 @@ fn control_characters_of_a_path_do_not_reach_the_terminal() {
         // The reader ends by itself once the program's end is closed, of which the command has
         // copies.
         drop((window, command));
-        let shown: String = pieces.iter().collect();
-        assert!(shown.contains("]0;pwn"), "{shown}");
-        assert!(!shown.contains("\x1b]0;") && !shown.contains('\x07'), "{shown:?}");
+        let screen: String = pieces.iter().collect();
+        assert!(screen.contains("]0;pwn"), "{screen}");
+        assert!(!screen.contains("\x1b]0;") && !screen.contains('\x07'), "{screen:?}");
     }
 }

@@ -1,6 +1,5 @@
-//! A machine that tracks connections, and whose table of them is full: what it drops is not the
-//! server's fault. All of it in a network of the test's own: the machine's settings stay as they
-//! are, and rules and entries go with the network.
+//! Tests a machine whose connection tracking table is full: dropped packets are not the server's
+//! fault. The tests use a separate network namespace, so that the machine's settings do not change.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
@@ -16,7 +15,7 @@ use crate::drive::{DYNO, Place, free_port, not_run, text};
 const NETLINK_NETFILTER: isize = 12;
 const CREATE_ENTRY: u16 = 1 << 8;
 
-/// Most entries that a test makes: each takes some 300 bytes of the kernel's memory.
+/// Most entries that a test makes. Each takes about 300 bytes of the kernel's memory.
 const MAX_ENTRIES: u64 = 1 << 20;
 
 const RULES: &str = "table inet tracked { chain in { type filter hook input priority 0; \
@@ -26,8 +25,8 @@ fn setting(name: &str) -> Option<u64> {
     fs::read_to_string(format!("/proc/sys/net/netfilter/{name}")).ok()?.trim().parse().ok()
 }
 
-/// Does something in a network that tracks its loopback and has room for so many connections more.
-/// `None`: such a network cannot be made here.
+/// Runs a function in a network that tracks its loopback and has room for this number of further
+/// connections. `None`: such a network cannot be created here.
 fn with_room<T: Send>(free: u64, work: impl FnOnce() -> T + Send) -> Option<T> {
     let network = match Network::pair() {
         Ok(network) => network,
@@ -59,7 +58,7 @@ fn unavailable<T>(why: &str) -> Option<T> {
     None
 }
 
-/// Makes so many entries of connections that are open, which the kernel does not evict.
+/// Adds this number of entries for open connections, which the kernel does not evict.
 fn fill(entries: u64) {
     let mut socket = Socket::new(NETLINK_NETFILTER).expect("netfilter answers");
     socket.bind_auto().unwrap();
@@ -125,7 +124,7 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Runs the null responder with a connection per request; it may take so long to be ready.
+/// Runs the null responder with one connection per request. `deadline`: that of its readiness.
 fn run_null(place: &Place, deadline: &str) -> (Output, Value) {
     let subject = place.path().join("subjects/null/subject.toml");
     let text = fs::read_to_string(&subject).unwrap();
@@ -144,7 +143,7 @@ fn dropped_packets(caveats: &Value) -> Option<&Value> {
 }
 
 #[test]
-fn step_that_fills_the_table_is_invalid_by_the_machine() {
+fn step_that_fills_tracking_table_is_invalid() {
     let place = Place::new();
     let Some((output, report)) = with_room(300, || run_null(&place, "20s")) else { return };
     let printed = text(&output);
@@ -174,7 +173,7 @@ fn step_that_fills_the_table_is_invalid_by_the_machine() {
 }
 
 #[test]
-fn load_of_more_connections_than_fit_is_invalid_by_the_machine() {
+fn load_that_fills_tracking_table_is_invalid() {
     let place = Place::new();
     let load = || {
         let port = free_port();
@@ -205,7 +204,7 @@ fn load_of_more_connections_than_fit_is_invalid_by_the_machine() {
 }
 
 #[test]
-fn start_with_a_full_table_fails_by_the_machine() {
+fn start_with_full_tracking_table_is_machine_failure() {
     let place = Place::new();
     let Some((output, report)) = with_room(0, || run_null(&place, "4s")) else { return };
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
@@ -238,7 +237,7 @@ fn doctor_reports_tracking_and_leaves_no_hooks() {
     }
 }
 
-/// A remedy that does not work is worse than none.
+/// Runs the suggested commands, because a remedy that does not work is worse than none.
 #[test]
 fn remedies_exempt_loopback() {
     for (name, command) in dyno_runner::tracking::REMEDIES.into_iter().take(2) {

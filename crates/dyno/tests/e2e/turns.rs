@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::drive::{Place, text};
 
-/// Runs two subjects in turns of 100 ms, one step of 800 ms each.
+/// Runs two subjects in turns of 100 ms, with one step of 800 ms each.
 fn run(place: &Place, subjects: &[&str], repeats: u32) -> (i32, Value) {
     run_ordered(place, subjects, repeats, "order = \"interleaved\"\nslice = \"100ms\"")
 }
@@ -31,7 +31,7 @@ fn trials<'a>(report: &'a Value, subject: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn two_servers_take_turns_and_rest_in_between() {
+fn servers_in_turns_are_idle_between() {
     let place = Place::new();
     place.add_unruly("other", &[], "");
     let (_, report) = run(&place, &["null", "other"], 2);
@@ -80,7 +80,7 @@ fn fixed_order_starts_alike_and_ranks_no_subject() {
 }
 
 #[test]
-fn one_that_crashes_leaves_the_other_its_trial() {
+fn crash_in_turns_preserves_other_trial() {
     let place = Place::new();
     place.add_unruly("bad", &["--mode", "crash", "--after", "300"], "");
     let (status, report) = run(&place, &["bad", "null"], 1);
@@ -129,7 +129,7 @@ fn duet_run_reports_cost_per_request() {
             metrics.get("throughput_rps").is_none() && metrics.get("response_p99_us").is_none(),
             "{metrics:#}"
         );
-        // A busy machine may stop the generator, and such a trial does not count.
+        // A busy machine may stop the generator, which makes a trial invalid.
         let valid = trials(&report, subject).iter().filter(|trial| trial["valid"] == true).count();
         let values = metrics["server_cpu_us_per_request"]["values"].as_array().map_or(0, Vec::len);
         assert_eq!(values, valid, "{metrics:#}");

@@ -1,5 +1,5 @@
-//! The tutorial of docs/guides/your-server.md, block by block. Its files are written, its commands
-//! run, and their output is compared with the page.
+//! Tests the tutorial of docs/guides/your-server.md, block by block: writes its files, runs its
+//! commands, and compares their output with the page.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::drive::{DYNO, Place, not_run, repository};
 
-/// A fenced block: what follows its fence, and its lines.
+/// A fenced block: the text after its fence, and its lines.
 struct Block {
     info: String,
     lines: Vec<String>,
@@ -30,7 +30,7 @@ fn blocks() -> Vec<Block> {
     all
 }
 
-/// Whether a line is as a page has it, where `…` stands for anything.
+/// Returns whether a line matches that of a page, where `…` stands for any text.
 fn is_like(wanted: &str, line: &str) -> bool {
     let parts: Vec<&str> = wanted.split('…').collect();
     let [first, .., last] = parts.as_slice() else { return wanted == line };
@@ -42,9 +42,9 @@ fn is_like(wanted: &str, line: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Holds what was printed against the lines of a page, in their order. A line that is `…` alone
-/// stands for any lines.
-fn hold(wanted: &[String], printed: &str) {
+/// Asserts that the output has the lines of a page, in their order. A line with only `…` stands for
+/// any lines.
+fn assert_output(wanted: &[String], printed: &str) {
     let mut lines = printed.lines();
     let mut may_skip = false;
     for wanted in wanted {
@@ -64,7 +64,7 @@ fn hold(wanted: &[String], printed: &str) {
 }
 
 #[test]
-fn every_block_of_the_tutorial_is_true() {
+fn tutorial_commands_print_documented_output() {
     if Command::new("python3").arg("--version").output().is_err() {
         return not_run("the tutorial of docs/guides/your-server.md: no python3");
     }
@@ -88,19 +88,19 @@ fn every_block_of_the_tutorial_is_true() {
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let status = output.status.code();
         let stderr = String::from_utf8_lossy(&output.stderr);
-        // A run on a machine that others use may hold steps that are not valid, and says so.
+        // On a busy machine a run may have invalid steps, which it reports.
         assert!(
             status == Some(0) || (typed.starts_with("dyno run") && status == Some(1)),
             "{typed}: {status:?}\n{printed}{stderr}"
         );
-        hold(&lines[1..], &printed);
+        assert_output(&lines[1..], &printed);
         commands += 1;
     }
     assert_eq!((files, commands), (4, 3));
 }
 
 #[test]
-fn dots_stand_for_anything() {
+fn ellipsis_matches_any_text() {
     assert!(
         is_like("a…c", "abbc") && is_like("…", "x") && is_like("a", "a") && is_like("…b…", "abc")
     );

@@ -1,5 +1,5 @@
-//! The demo suite's short form as an ordinary user: everything runs, what needs privilege is null
-//! with a caveat.
+//! Tests the short form of the demo suite as an ordinary user: everything runs, and values that
+//! need privileges are null with a caveat.
 
 use std::fs;
 use std::path::Path;
@@ -19,12 +19,11 @@ fn shell(script: &str) {
 }
 
 #[test]
-fn short_demo_runs_as_an_ordinary_user() {
+fn short_demo_runs_as_ordinary_user() {
     let place = Place::new();
     let root = repository();
     let here = place.path().display();
-    // Builds are made once, with the rights of the user who runs the tests, and then belong to the
-    // ordinary user.
+    // The user who runs the tests builds the subjects once. The ordinary user owns the results.
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects");
     let built = Command::new(DYNO)
         .args(["subjects", "build"])

@@ -1,4 +1,4 @@
-//! Runs whose plan no suite can ask for: made by hand, and walked by the runner itself.
+//! Helpers that run a plan with the runner itself, without a suite file, and return the run.
 
 use std::fs;
 use std::path::Path;
@@ -17,16 +17,16 @@ use dyno_subject::definition::find::Folders;
 
 use crate::drive::not_run;
 
-/// One run at a time: a process has one set of control groups, which a run prepares and removes.
+/// Serialises the runs, because a process has one set of control groups, which a run prepares and
+/// removes.
 static ONE_RUN: Mutex<()> = Mutex::new(());
 
-/// How a server of dyno's own is started.
+/// Returns the start command of the null responder.
 pub fn null() -> String {
     format!("[{:?}, \"serve-null\", \"--port\", \"{{port}}\"]", env!("CARGO_BIN_EXE_dyno"))
 }
 
-/// Writes the definition of a subject that is started by this command, with something in its
-/// environment.
+/// Writes the definition of a subject with this start command and this environment.
 pub fn define(subjects: &Path, name: &str, command: &str, env: &str) {
     let folder = subjects.join(name);
     fs::create_dir_all(&folder).unwrap();
@@ -39,7 +39,7 @@ pub fn define(subjects: &Path, name: &str, command: &str, env: &str) {
     fs::write(folder.join("subject.toml"), text).unwrap();
 }
 
-/// The plan of one short trial of a subject.
+/// Returns the plan of one short trial of a subject.
 pub fn planned(subjects: &Path, name: &str) -> Planned {
     planned_with(
         subjects,
@@ -50,7 +50,7 @@ pub fn planned(subjects: &Path, name: &str) -> Planned {
     )
 }
 
-/// The plan of a suite.
+/// Returns the plan of a suite.
 pub fn planned_with(subjects: &Path, suite: &str) -> Planned {
     let suite = SuiteFile::parse(Path::new("by-hand.toml"), suite, &[]).unwrap();
     let folders = Folders(vec![subjects.into()]);
@@ -62,8 +62,8 @@ pub fn planned_with(subjects: &Path, suite: &str) -> Planned {
     planned
 }
 
-/// Whether this user may give servers networks of their own; if not, it is said why.
-pub fn may_make_networks() -> bool {
+/// Returns whether this user may create network namespaces for servers, and prints why not.
+pub fn can_make_networks() -> bool {
     let refused = Network::pair().map(drop);
     if let Err(why) = &refused {
         not_run(&format!("starts in networks of their own: {why}"));
@@ -76,8 +76,8 @@ pub fn run(place: &Path, planned: &Planned) -> Run {
     run_with(place, planned, &mut |_| {})
 }
 
-/// The same, with a callback for events.
-pub fn run_with(place: &Path, planned: &Planned, on: &mut dyn FnMut(RunEvent<'_>)) -> Run {
+/// Runs a plan, and calls a function for each event.
+pub fn run_with(place: &Path, planned: &Planned, on_event: &mut dyn FnMut(RunEvent<'_>)) -> Run {
     let _alone = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
@@ -102,7 +102,7 @@ pub fn run_with(place: &Path, planned: &Planned, on: &mut dyn FnMut(RunEvent<'_>
         dir: &dir,
         guard: &guard,
         interrupts: &interrupts,
-        on,
+        on_event,
     };
     runner.walk().unwrap();
     dir.read().unwrap()

@@ -32,17 +32,18 @@ fn caveats(trial: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn cold_server_is_warmed_with_all_workloads_before_it_is_measured() {
+fn cold_server_is_warmed_with_all_workloads() {
     let place = Place::new();
-    let (_, said, report) = run(&place, &["--mode", "cold"], "");
+    let (_, message, report) = run(&place, &["--mode", "cold"], "");
     let warm_up = warm_up(&report);
-    assert_eq!(warm_up["ended"], "steady", "{said}");
-    assert!(said.contains("warm after"), "{said}");
+    assert_eq!(warm_up["ended"], "steady", "{message}");
+    assert!(message.contains("warm after"), "{message}");
     let slices = warm_up["slices"].as_array().unwrap();
     // Eight rounds of the two workloads would do for a server that is warm.
     assert!(slices.len() > 16, "{} slices", slices.len());
-    let of = |workload: usize| slices.iter().filter(|s| s["workload"] == workload).count();
-    assert_eq!(of(0), of(1), "workloads take turns");
+    let count_slices =
+        |workload: usize| slices.iter().filter(|s| s["workload"] == workload).count();
+    assert_eq!(count_slices(0), count_slices(1), "workloads take turns");
     let speed = |slice: &Value| slice["throughput_rps"].as_f64().unwrap();
     // The best of the later half: on a busy machine any one slice may have had no CPU.
     let best = slices[slices.len() / 2..].iter().map(speed).fold(0.0, f64::max);
@@ -53,13 +54,13 @@ fn cold_server_is_warmed_with_all_workloads_before_it_is_measured() {
         let codes = caveats(trial);
         assert!(!codes.contains(&"still_warming") && !codes.contains(&"warmup_limit"), "{codes:?}");
     }
-    let shown: Vec<_> = trials
+    let summaries: Vec<_> = trials
         .iter()
         .map(|t| (t["workload"].as_str(), t["step"]["connections"].as_u64()))
         .collect();
     let (text, json) = (Some("text"), Some("json"));
     assert_eq!(
-        shown,
+        summaries,
         [(text, Some(2)), (text, Some(4)), (json, Some(2)), (json, Some(4))],
         "whatever order they ran in"
     );
@@ -69,12 +70,13 @@ fn cold_server_is_warmed_with_all_workloads_before_it_is_measured() {
 }
 
 #[test]
-fn endless_compilation_is_refused_with_the_limit() {
+fn endless_compilation_ends_warm_up_at_limit() {
     let place = Place::new();
-    let (status, said, report) = run(&place, &["--mode", "compiling"], "warmup_limit = \"2s\"\n");
-    assert_eq!(status, Some(1), "{said}");
+    let (status, message, report) =
+        run(&place, &["--mode", "compiling"], "warmup_limit = \"2s\"\n");
+    assert_eq!(status, Some(1), "{message}");
     assert_eq!(warm_up(&report)["ended"], "limit");
-    assert!(said.contains("the limit of its warm-up"), "{said}");
+    assert!(message.contains("the limit of its warm-up"), "{message}");
     for trial in report["trials"].as_array().unwrap() {
         assert_eq!(trial["valid"], false);
         let codes = caveats(trial);
@@ -83,10 +85,10 @@ fn endless_compilation_is_refused_with_the_limit() {
 }
 
 #[test]
-fn step_is_refused_where_a_warm_up_of_a_given_length_was_too_short() {
+fn step_after_short_fixed_warm_up_is_invalid() {
     let place = Place::new();
-    let (status, said, report) = run(&place, &["--mode", "compiling"], "warmup = \"50ms\"\n");
-    assert_eq!(status, Some(1), "{said}");
+    let (status, message, report) = run(&place, &["--mode", "compiling"], "warmup = \"50ms\"\n");
+    assert_eq!(status, Some(1), "{message}");
     assert_eq!(report["subjects"][0]["warm_ups"], Value::Array(Vec::new()));
     assert!(
         report["trials"].as_array().unwrap().iter().all(|t| caveats(t).contains(&"still_warming"))
@@ -94,11 +96,11 @@ fn step_is_refused_where_a_warm_up_of_a_given_length_was_too_short() {
 }
 
 #[test]
-fn server_that_fails_while_it_is_warmed_has_failed() {
+fn server_failure_in_warm_up_is_reported() {
     for (mode, kind) in [("crash", "crashed"), ("deaf", "deaf")] {
         let place = Place::new();
-        let (status, said, report) = run(&place, &["--mode", mode, "--after", "300"], "");
-        assert_eq!(status, Some(3), "{said}");
+        let (status, message, report) = run(&place, &["--mode", mode, "--after", "300"], "");
+        assert_eq!(status, Some(3), "{message}");
         let failure = &report["subjects"][0]["failures"][0];
         assert_eq!(failure["kind"], kind, "{failure}");
         assert!(failure["message"].as_str().unwrap().contains("during its warm-up"), "{failure}");

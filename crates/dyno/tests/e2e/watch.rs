@@ -16,7 +16,7 @@ fn looks(output: &[u8]) -> Vec<Value> {
 }
 
 #[test]
-fn server_is_watched_by_its_port_while_somebody_loads_it() {
+fn watch_by_port_observes_loaded_server() {
     let (server, place) = (Server::null(), Place::new());
     let mut load = place.command(DYNO.as_ref());
     load.args(["load", &server.url("/plaintext"), "-c", "8", "-d", "6s"])
@@ -98,7 +98,7 @@ fn processes_at_the_end(script: &str, more: &[&str]) -> u64 {
 }
 
 #[test]
-fn process_whose_parent_has_ended_is_still_the_servers() {
+fn watch_includes_process_with_ended_parent() {
     // The shell in between ends after a second. Its child goes on, and the server starts another.
     let script = "sh -c 'sleep 60 & sleep 1'; sleep 60";
     assert_eq!(processes_at_the_end(script, &["--outside"]), 3);
@@ -106,7 +106,7 @@ fn process_whose_parent_has_ended_is_still_the_servers() {
 
 /// The process in between ends at once, so that no look sees which process is whose parent.
 #[test]
-fn process_orphaned_between_two_looks_is_watched() {
+fn watch_includes_orphaned_process() {
     if let Some(refusal) = dyno_observer::probes::refusal() {
         return not_run(&format!("orphans of a watched server: {}", refusal.why));
     }
@@ -115,7 +115,7 @@ fn process_orphaned_between_two_looks_is_watched() {
 }
 
 #[test]
-fn page_of_nothing_is_not_left_behind() {
+fn watch_without_samples_leaves_no_page() {
     let place = Place::new();
     let mut server = Command::new("sleep").arg("0.5").spawn().unwrap();
     let (pid, page) = (server.id().to_string(), place.path().join("page.html"));
@@ -166,7 +166,7 @@ fn missing_target_is_reported_by_name() {
 }
 
 #[test]
-fn sockets_are_seen_in_a_network_of_the_servers_own() {
+fn watch_reads_sockets_in_other_network() {
     let (place, port) = (Place::new(), free_port().to_string());
     let within = format!("ip link set lo up && exec {DYNO} serve-null --port {port}");
     let mut server = Command::new("unshare");

@@ -1,6 +1,6 @@
-//! A simulated machine, from `world.toml`: which servers there are, how they answer and what each
-//! answer costs them. A suite is planned for it, its loads go through the runner's own control, and
-//! what comes of it is a run as an archive holds it.
+//! A simulated machine, defined by `world.toml`: its servers, their response times, and their CPU
+//! time per response. It plans a suite, runs its loads with the runner's own control, and returns
+//! the run as an archive holds it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,12 +28,12 @@ use dyno_subject::definition::find::Folders;
 use serde::Deserialize;
 
 const MS: u64 = 1_000_000;
-/// On the clock of samples.
+/// Begin of each load on the clock of samples.
 const BEGAN_NS: u64 = 5_000 * MS;
 /// CPU time of the generator for each request.
 const GENERATOR_NS: u64 = 1_500;
 
-/// The machine, and what a report of it must show.
+/// The machine, and the required content of its report.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
@@ -41,7 +41,7 @@ pub struct Machine {
     subjects: BTreeMap<String, Server>,
 }
 
-/// Exactly these, and no others.
+/// The exact set of expected values.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shows {
@@ -58,16 +58,16 @@ pub struct Shows {
 struct Server {
     /// Its `subject.toml`, without the name.
     definition: toml::Table,
-    /// Why the machine cannot run it.
+    /// Why the machine cannot run the server.
     unmet: Option<String>,
     build: Option<Built>,
     build_fails: Option<String>,
     #[serde(default)]
     service_us: f64,
-    /// Every request takes as long as every other; otherwise times are exponential.
+    /// Whether every request takes the same time. Otherwise times are exponential.
     #[serde(default)]
     steady: bool,
-    /// One request at a time; otherwise each connection, or stream, has a server of its own.
+    /// Whether one request is served at a time. Otherwise connections and streams are independent.
     #[serde(default)]
     one_at_a_time: bool,
     /// Faults with their probability per request.
@@ -92,13 +92,13 @@ struct Built {
     bytes: u64,
 }
 
-/// Its process ends.
+/// Whether its process exits.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fails {
     /// Counted from 0.
     block: u32,
-    /// After so many trials of that start.
+    /// Number of trials of that start before the failure.
     after: usize,
     kind: FailureKind,
     message: String,
@@ -111,7 +111,7 @@ impl Machine {
         toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Plans the suite in a folder and does all that it asks for.
+    /// Plans the suite in a folder, and runs the plan.
     pub fn run(&self, folder: &Path) -> Run {
         let plan = self.plan(&folder.join("suite.toml"));
         let starts =
@@ -160,9 +160,9 @@ impl Machine {
         for planned in &mut plan.subjects {
             let server = &self.subjects[&planned.name];
             planned.version = Some(format!("{} 1.0", planned.name));
-            planned.build = server.build.as_ref().map(Built::as_kept);
+            planned.build = server.build.as_ref().map(Built::to_record);
             planned.build_failed.clone_from(&server.build_fails);
-            // It depends on file modes, which differ between checkouts.
+            // The fingerprint depends on file modes, which differ between checkouts.
             planned.definition = None;
         }
         plan
@@ -172,7 +172,7 @@ impl Machine {
         &self.subjects[&plan.subject_of(launch.arms[0]).name]
     }
 
-    /// `None`: its subject is not started here.
+    /// Returns the record of a start. `None`: the subject is not started on this machine.
     fn start(&self, plan: &Plan, launch: usize) -> Option<StartRecord> {
         let planned = &plan.launches[launch];
         if !takes_part(plan.subject_of(planned.arms[0])) {
@@ -195,8 +195,8 @@ impl Machine {
                     cpu_ns: Some(listening_ns / 2),
                 }),
                 warmup: None,
-                checks_before: vec![passed()],
-                checks_after: if fails.is_some() { Vec::new() } else { vec![passed()] },
+                checks_before: vec![passed_check()],
+                checks_after: if fails.is_some() { Vec::new() } else { vec![passed_check()] },
                 limits: Vec::new(),
                 environment: BTreeMap::new(),
                 stop: Some(StopRecord { took_ns: MS, killed: false }),
@@ -208,7 +208,7 @@ impl Machine {
         })
     }
 
-    /// `None`: its server was not there any more.
+    /// Returns the record of a trial. `None`: the server has exited before it.
     fn trial(&self, plan: &Plan, trial: usize) -> Option<TrialRecord> {
         let of_launch = plan.trials[trial].launch;
         let launch = &plan.launches[of_launch];
@@ -224,12 +224,18 @@ impl Machine {
         let mut load = load(&load_at::trial(&listener(plan, trial), plan, trial).unwrap(), server);
         let is_last = fails.is_some_and(|fails| before == fails.after);
         load.server_failure = fails.filter(|_| is_last).map(|fails| fails.message.clone());
-        Some(TrialRecord { trial, start: of_launch, load, checks: vec![passed()], ceiling: None })
+        Some(TrialRecord {
+            trial,
+            start: of_launch,
+            load,
+            checks: vec![passed_check()],
+            ceiling: None,
+        })
     }
 }
 
 impl Built {
-    fn as_kept(&self) -> Build {
+    fn to_record(&self) -> Build {
         Build {
             wall_ns: self.wall_ms * MS,
             cpu_ns: Some(self.cpu_ms * MS),
@@ -253,7 +259,7 @@ impl Server {
         ServerModel { faults, max_streams: self.max_streams, ..ServerModel::new(service, queue) }
     }
 
-    /// Sample of its use after so many responses.
+    /// Returns a sample of the server's resource use after this number of responses.
     fn sample(&self, at_ns: u64, answers: u64) -> Sample {
         let cpu_ns = (answers as f64 * self.cpu_us * 1e3) as u64;
         let generator_ns = answers * GENERATOR_NS;
@@ -313,7 +319,7 @@ impl Server {
     }
 }
 
-/// A thread that ran so long, and waited for its peers otherwise.
+/// Returns the scheduler record of a thread that ran for this time and waited for peers otherwise.
 fn scheduler_record(lived_ns: u64, running_ns: u64, wakeups: u64) -> SchedulerRecord {
     let runnable_ns = running_ns / 100;
     let network_ns = lived_ns.saturating_sub(running_ns + runnable_ns);
@@ -321,7 +327,7 @@ fn scheduler_record(lived_ns: u64, running_ns: u64, wakeups: u64) -> SchedulerRe
     SchedulerRecord { states, wakeups, migrations: 0, modes: None }
 }
 
-/// A read and a write per response, and a wait for every four.
+/// Returns system calls: a read and a write per response, and a wait per four responses.
 fn calls(counted_ns: u64, answers: u64) -> CallsUse {
     let call = |count, each| CallUse { count, returned: Some(count * each), ..CallUse::default() };
     let calls = [
@@ -353,7 +359,7 @@ fn listener(plan: &Plan, trial: usize) -> Listener {
     Listener { addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)), protocol, authority: None }
 }
 
-/// Loads a server of the machine. TLS takes no time there: its connections say that they speak it.
+/// Loads a server of the machine. TLS takes no time: connections only report that they use it.
 fn load(spec: &LoadSpec, server: &Server) -> LoadRecord {
     let plain = match spec.protocol {
         Protocol::H1Tls => Protocol::H1,
@@ -403,7 +409,7 @@ fn takes_part(subject: &Subject) -> bool {
     subject.skipped.is_none() && subject.build_failed.is_none()
 }
 
-fn passed() -> CheckResult {
+fn passed_check() -> CheckResult {
     super::right("plaintext", "200")
 }
 

@@ -1,10 +1,11 @@
-//! Golden runs: a suite, a simulated world and a seed give an archive, and the archive gives every
-//! form of the report, byte for byte. `UPDATE_GOLDEN=1 cargo test -p dyno --test golden` writes
-//! them anew.
+//! Golden runs: a suite, a simulated world and a seed determine an archive, and the archive
+//! determines every form of the report, byte for byte. `UPDATE_GOLDEN=1 cargo test -p dyno --test
+//! golden` rewrites the stored output.
 //!
-//! Here is the first of them, whose plan and records are made by hand; [`worlds`] plays suites in
-//! small worlds. The archive under `tests/golden/hello/run` is also the fixture of the format
-//! `dyno.run/5`: it must open for ever.
+//! This module has the first golden run, whose plan and records are made by hand. [`worlds`] runs
+//! suites in small worlds. The archive under `tests/golden/hello/run` is also the fixture of the
+//! format
+//! `dyno.run/5`, which every later version must read.
 
 mod machine;
 mod stored_output;
@@ -50,7 +51,7 @@ fn golden(name: &str) -> PathBuf {
 
 const SEED: u64 = 7;
 
-/// A fast server, a slow one that errs, and one that cannot take part.
+/// Returns a fast server, a slow one with errors, and one that cannot take part.
 fn subjects() -> Vec<Subject> {
     let subject = |name: &str, title: &str| Subject {
         name: name.into(),
@@ -246,7 +247,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
         trial: index,
         start: trial.launch,
         load: record(played, busy),
-        checks: vec![passed()],
+        checks: vec![passed_check()],
         ceiling: None,
     }
 }
@@ -318,11 +319,11 @@ fn runtime_reading(ms: u64, busy: u64) -> RuntimeReading {
     }
 }
 
-fn passed() -> CheckResult {
+fn passed_check() -> CheckResult {
     right("plaintext", "200")
 }
 
-/// A check that was passed.
+/// Returns a check that passed.
 pub(crate) fn right(name: &str, got: &str) -> CheckResult {
     CheckResult {
         of_life: false,
@@ -428,7 +429,7 @@ fn server_calls(at_ms: u64) -> CallsUse {
     }
 }
 
-/// A compiler that has done its work after a while; in one start it never has.
+/// Returns the warm-up of a server with a compiler, which in one start never finishes.
 fn warm_up(launch: usize) -> WarmUp {
     let (rounds, ended) = if launch == 4 { (16, WarmUpEnd::Limit) } else { (8, WarmUpEnd::Steady) };
     let slice = |round: usize| WarmUpSlice {
@@ -509,10 +510,10 @@ fn run() -> Run {
     }
 }
 
-/// The archive that is kept; written anew, once, when updating.
+/// Returns the stored archive. When updating, it is rewritten once.
 fn stored_run() -> Run {
     static WRITTEN: Once = Once::new();
-    if stored_output::updating() {
+    if stored_output::is_updating() {
         WRITTEN.call_once(|| {
             let run = run();
             let _ = fs::remove_dir_all(golden("run"));
@@ -525,26 +526,26 @@ fn stored_run() -> Run {
 }
 
 #[test]
-fn simulated_world_gives_the_archive_that_is_kept() {
+fn simulated_run_matches_stored_archive() {
     let run = run();
-    let kept = stored_run();
-    assert_eq!(kept.header, run.header);
-    assert_eq!(kept.starts, run.starts);
-    for (kept, played) in kept.trials.iter().zip(&run.trials) {
-        assert_eq!(kept, played, "trial {}", played.trial);
+    let stored = stored_run();
+    assert_eq!(stored.header, run.header);
+    assert_eq!(stored.starts, run.starts);
+    for (stored, played) in stored.trials.iter().zip(&run.trials) {
+        assert_eq!(stored, played, "trial {}", played.trial);
     }
-    assert_eq!(kept.trials.len(), run.trials.len());
+    assert_eq!(stored.trials.len(), run.trials.len());
 }
 
 #[test]
-fn archive_gives_every_form_of_the_report_byte_for_byte() {
+fn reports_match_stored_output() {
     let run = stored_run();
     let report = dyno_analysis::report::report(&run);
-    stored_output::hold_every_form("hello", &report);
+    stored_output::assert_matches_stored("hello", &report);
 }
 
-/// The golden run without probes inside servers, as before version 6.
-fn outside() -> Run {
+/// Returns the golden run without probes inside servers, as before version 6.
+fn run_without_probes() -> Run {
     let mut run = stored_run();
     for load in run.trials.iter_mut().map(|trial| &mut trial.load) {
         load.probes = ProbesUse::default();
@@ -559,13 +560,13 @@ fn outside() -> Run {
     run
 }
 
-/// The same run, as read from an archive of a version without silences.
+/// Returns a run as read from an archive of a version without silences.
 fn without_silences(mut run: Run) -> Run {
     run.trials.iter_mut().for_each(|trial| trial.load.silences = None);
     run
 }
 
-/// Without the lags of workers: how often one looks up while it waits has changed since.
+/// Returns a run without the lags of workers, because workers now wake at other intervals.
 fn without_lags(mut run: Run) -> Run {
     for interval in run.trials.iter_mut().flat_map(|trial| &mut trial.load.intervals) {
         (interval.loop_lag, interval.wake_lag) = (Times::new(), Times::new());
@@ -580,10 +581,10 @@ fn earlier(folder: &str, schema: &str) -> Run {
     without_lags(run)
 }
 
-/// The golden run as earlier versions of the format kept it.
+/// Reads the golden run as earlier versions of the format recorded it.
 #[test]
 fn archives_of_earlier_formats_are_read() {
-    let now = dyno_analysis::report::report(&without_lags(outside()));
+    let now = dyno_analysis::report::report(&without_lags(run_without_probes()));
     let reports =
         [("archive-v1", "dyno.run/1"), ("archive-v2", "dyno.run/2")].map(|(name, schema)| {
             let run = earlier(name, schema);
@@ -591,8 +592,8 @@ fn archives_of_earlier_formats_are_read() {
             let report = dyno_analysis::report::report(&run);
             for (then, now) in report.trials.iter().zip(&now.trials) {
                 assert_eq!(then.load.throughput_rps, now.load.throughput_rps);
-                // Every exchange that they counted and that got no correct response is unanswered,
-                // as it is today.
+                // Every counted exchange without a correct response is unanswered, as in the
+                // present format.
                 let due = then.load.exchanges.scheduled;
                 let times = &then.load.response_time_us;
                 assert_eq!(times.count + times.unanswered, due);
@@ -625,19 +626,19 @@ fn archives_of_earlier_formats_are_read() {
     );
     // The version before had no probes inside servers.
     let fifth = earlier("archive-v5", "dyno.run/5");
-    let seen = without_lags(without_silences(outside()));
-    assert!(Run { header: seen.header.clone(), ..fifth } == seen, "nothing was lost with it");
+    let actual = without_lags(without_silences(run_without_probes()));
+    assert!(Run { header: actual.header.clone(), ..fifth } == actual, "nothing was lost with it");
     // The version before had no turns.
     let sixth = earlier("archive-v6", "dyno.run/6");
-    let kept = without_lags(without_silences(stored_run()));
-    assert!(Run { header: kept.header.clone(), ..sixth } == kept, "nothing was lost with it");
+    let stored = without_lags(without_silences(stored_run()));
+    assert!(Run { header: stored.header.clone(), ..sixth } == stored, "nothing was lost with it");
     for (first, second) in reports[0].trials.iter().zip(&reports[1].trials) {
         assert_eq!(first.load.response_time_us, second.load.response_time_us);
     }
 }
 
 #[test]
-fn golden_run_shows_what_it_is_there_to_show() {
+fn golden_run_has_required_features() {
     let run = stored_run();
     let report = dyno_analysis::report::report(&run);
     for trial in &report.trials {
@@ -655,7 +656,7 @@ fn golden_run_shows_what_it_is_there_to_show() {
 }
 
 #[test]
-fn truncated_archive_is_an_error_or_a_shorter_run_and_never_a_panic() {
+fn truncated_archive_never_panics() {
     stored_run();
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("run");
@@ -681,7 +682,7 @@ fn truncated_archive_is_an_error_or_a_shorter_run_and_never_a_panic() {
 }
 
 #[test]
-fn measured_intervals_of_the_golden_run_have_no_gap() {
+fn golden_run_intervals_have_no_gap() {
     let run = stored_run();
     for trial in &run.trials {
         let measured: Vec<_> =

@@ -1,5 +1,5 @@
-//! Small worlds: `tests/golden/NAME/suite.toml` is planned, loaded and reported on the machine of
-//! `world.toml` next to it.
+//! Tests suites in small worlds: `tests/golden/NAME/suite.toml` is planned, loaded and reported on
+//! the simulated machine of `world.toml` next to it.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use dyno_analysis::{Caveat, Report, Severity};
 use crate::machine::Machine;
 use crate::stored_output;
 
-fn hold(name: &str) {
+fn assert_world(name: &str) {
     let folder = stored_output::folder(name);
     let machine = Machine::read(&folder.join("world.toml"));
     let report = dyno_analysis::report::report(&machine.run(&folder));
@@ -22,50 +22,50 @@ fn hold(name: &str) {
         report.trials.iter().map(|t| t.limiter.resource.name()).collect();
     assert_eq!(limiters, shows.limiters.iter().map(String::as_str).collect(), "limiters of {name}");
     assert_eq!(report.run.trials_invalid, shows.invalid_trials, "{name}");
-    stored_output::hold_every_form(name, &report);
+    stored_output::assert_matches_stored(name, &report);
 }
 
-/// Codes that speak against something.
+/// Returns the codes of caveats above `info`.
 fn reported_codes(report: &Report) -> BTreeSet<&'static str> {
     let of_trials = report.trials.iter().flat_map(|trial| &trial.caveats);
     let all = report.caveats.iter().chain(of_trials);
     all.filter(|c: &&Caveat| c.severity > Severity::Info).map(|c| c.code.name()).collect()
 }
 
-/// Everything is as it should be: five repeats with intervals, a control, and not one warning.
+/// A run without problems: five repeats with intervals, a control, and no warning.
 #[test]
-fn clean_world_is_valid_without_a_warning() {
-    hold("clean");
+fn clean_world_has_no_warning() {
+    assert_world("clean");
 }
 
 /// HTTP/2 over TLS compared with HTTP/1.1. One server does not support it, and one allows fewer
-/// streams than are asked for.
+/// streams than requested.
 #[test]
-fn http2_over_tls_is_compared_with_http1() {
-    hold("http2");
+fn http2_over_tls_world_compares_with_http1() {
+    assert_world("http2");
 }
 
-/// An open loop that one server keeps up with and one does not, with what they cost.
+/// An open loop that one server keeps up with and another does not, with their costs.
 #[test]
-fn open_loop_may_be_more_than_a_server_can() {
-    hold("overload");
+fn open_loop_world_reports_overload() {
+    assert_world("overload");
 }
 
-/// A mix of requests, some of which are answered wrongly.
+/// A mix of requests, some of which get incorrect responses.
 #[test]
-fn mix_is_reported_per_request() {
-    hold("mix");
+fn mix_world_reports_each_request() {
+    assert_world("mix");
 }
 
 /// Pages: a document, then its resources.
 #[test]
-fn pages_are_loaded_one_after_the_other() {
-    hold("pages");
+fn page_world_reports_page_times() {
+    assert_world("pages");
 }
 
-/// A server that crashes, one that cannot be built, one that this machine cannot run, and one that
-/// goes on.
+/// A server that crashes, one that cannot be built, one that this machine cannot run, and one
+/// without failures.
 #[test]
-fn failing_servers_are_reported() {
-    hold("failing");
+fn failing_world_reports_each_failure() {
+    assert_world("failing");
 }

@@ -1,5 +1,5 @@
-//! A calibration as a run: a plan in which each configuration of the generator is an arm of the
-//! null responder, and its archive.
+//! Records a calibration as a run, so that it can be read like any other run. Each configuration of
+//! the generator is an arm of the null responder.
 
 use std::collections::BTreeMap;
 
@@ -18,21 +18,22 @@ const NULL: &str = "null";
 
 /// Returns whether a measurement is a trial of the plan. Requests to a closed port are not: they
 /// never reach the responder.
-fn is_trial(of: &Measurement) -> bool {
-    of.shows != MeasurementPurpose::Refusals
+fn is_trial(measurement: &Measurement) -> bool {
+    measurement.shows != MeasurementPurpose::Refusals
 }
 
 /// Returns the plan of a calibration: a trial for each measurement of the null responder, in their
 /// order.
 #[must_use]
-pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
-    let mut listed = Listed::default();
-    for of in all.iter().filter(|of| is_trial(of)) {
-        listed.add(of, placement);
+pub fn plan(measurements: &[Measurement], placement: &Placement) -> Plan {
+    let mut entries = PlanEntries::default();
+    for measurement in measurements.iter().filter(|measurement| is_trial(measurement)) {
+        entries.add(measurement, placement);
     }
-    let Listed { arms, workloads, steps, trials } = listed;
-    let seed = all.first().map_or(0, |of| of.seed);
-    let usual = all.first().map_or_else(crate::load::default_load, |of| of.load.clone());
+    let PlanEntries { arms, workloads, steps, trials } = entries;
+    let seed = measurements.first().map_or(0, |first| first.seed);
+    let load =
+        measurements.first().map_or_else(crate::load::default_load, |first| first.load.clone());
     Plan {
         suite: Suite {
             name: "calibration".into(),
@@ -65,7 +66,7 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
         backends: Vec::new(),
         workloads,
         // Settings that differ between arms are part of each arm.
-        load: Load { steps, ..usual },
+        load: Load { steps, ..load },
         search: None,
         measured_first: None,
         launches: (0..arms.len()).map(|arm| Launch::alone(arm, 0)).collect(),
@@ -82,30 +83,30 @@ pub fn plan(all: &[Measurement], placement: &Placement) -> Plan {
 
 /// The workloads, steps and arms of the measurements, each once.
 #[derive(Default)]
-struct Listed {
+struct PlanEntries {
     arms: Vec<Arm>,
     workloads: Vec<Workload>,
     steps: Vec<Step>,
     trials: Vec<Trial>,
 }
 
-impl Listed {
-    fn add(&mut self, of: &Measurement, placement: &Placement) {
-        let arm = place_of(&mut self.arms, arm(of, placement));
+impl PlanEntries {
+    fn add(&mut self, measurement: &Measurement, placement: &Placement) {
+        let arm = index_of(&mut self.arms, arm(measurement, placement));
         let trial = Trial {
-            // Each arm has a launch of its own.
+            // Each arm has one launch, with the same index.
             launch: arm,
             arm,
-            workload: place_of(&mut self.workloads, of.workload.clone()),
-            step: place_of(&mut self.steps, of.step().clone()),
-            seed: of.seed,
+            workload: index_of(&mut self.workloads, measurement.workload.clone()),
+            step: index_of(&mut self.steps, measurement.step().clone()),
+            seed: measurement.seed,
         };
         self.trials.push(trial);
     }
 }
 
 /// Returns the index of an entry in a list. A new entry is appended.
-fn place_of<T: PartialEq>(list: &mut Vec<T>, entry: T) -> usize {
+fn index_of<T: PartialEq>(list: &mut Vec<T>, entry: T) -> usize {
     list.iter().position(|known| *known == entry).unwrap_or_else(|| {
         list.push(entry);
         list.len() - 1
@@ -113,11 +114,11 @@ fn place_of<T: PartialEq>(list: &mut Vec<T>, entry: T) -> usize {
 }
 
 /// Returns the arm of a measurement: its driver, its polling, and its source of time stamps.
-pub(super) fn arm(of: &Measurement, placement: &Placement) -> Arm {
-    let (driver, spin) = (of.load.driver, of.load.spin);
+pub(super) fn arm(measurement: &Measurement, placement: &Placement) -> Arm {
+    let (driver, spin) = (measurement.load.driver, measurement.load.spin);
     let observe: Vec<Probe> = [Probe::KernelStamps]
         .into_iter()
-        .filter(|_| of.shows == MeasurementPurpose::Stamps)
+        .filter(|_| measurement.shows == MeasurementPurpose::Stamps)
         .collect();
     let stamps = if observe.is_empty() { "" } else { ", kernel stamps" };
     Arm {
@@ -138,8 +139,8 @@ pub(super) fn arm(of: &Measurement, placement: &Placement) -> Arm {
 pub(super) struct CalibrationArchive<'a> {
     dir: &'a RunDir,
     trials: std::iter::Enumerate<std::vec::IntoIter<Trial>>,
-    /// The first error.
-    unkept: Option<ArchiveError>,
+    /// The first error, after which nothing more is written.
+    archive_error: Option<ArchiveError>,
 }
 
 impl<'a> CalibrationArchive<'a> {
@@ -149,24 +150,24 @@ impl<'a> CalibrationArchive<'a> {
             let part = PartStart { pid: Some(pid), ..PartStart::new(Party::SUBJECT, NULL.into()) };
             StartRecord { start: launch, launch, parts: vec![part], ..StartRecord::default() }
         });
-        let unkept = starts.try_for_each(|start| dir.write_start(&start)).err();
-        CalibrationArchive { dir, trials: plan.trials.into_iter().enumerate(), unkept }
+        let archive_error = starts.try_for_each(|start| dir.write_start(&start)).err();
+        CalibrationArchive { dir, trials: plan.trials.into_iter().enumerate(), archive_error }
     }
 
     /// Writes the next measurement, if it is a trial.
-    pub(super) fn write(&mut self, of: &Measurement, load: &LoadRecord) {
-        if !is_trial(of) || self.unkept.is_some() {
+    pub(super) fn write(&mut self, measurement: &Measurement, load: &LoadRecord) {
+        if !is_trial(measurement) || self.archive_error.is_some() {
             return;
         }
-        let (trial, planned) = self.trials.next().expect("each has its trial");
+        let (trial, planned) = self.trials.next().expect("each measurement has a trial");
         let (load, checks) = (load.clone(), Vec::new());
         let record = TrialRecord { trial, start: planned.launch, load, checks, ceiling: None };
-        self.unkept = self.dir.write_trial(&record).err();
+        self.archive_error = self.dir.write_trial(&record).err();
     }
 
     /// Returns why the archive lacks measurements, if it does.
     pub(super) fn end(self) -> Option<ArchiveError> {
-        self.unkept
+        self.archive_error
     }
 }
 
@@ -178,30 +179,34 @@ mod tests {
     use crate::calibrate::{measurements, placement};
 
     #[test]
-    fn each_measurement_of_the_null_responder_is_an_equal_trial() {
+    fn plan_trials_match_measurements() {
         let all = measurements(3_000_000_000);
         let plan = plan(&all, &placement(&[0, 1]));
-        let asked: Vec<&Measurement> = all.iter().filter(|of| is_trial(of)).collect();
-        assert_eq!((asked.len(), plan.trials.len()), (all.len() - 1, all.len() - 1));
-        for (of, trial) in asked.iter().zip(&plan.trials) {
+        let in_plan: Vec<&Measurement> = all.iter().filter(|m| is_trial(m)).collect();
+        assert_eq!((in_plan.len(), plan.trials.len()), (all.len() - 1, all.len() - 1));
+        for (measurement, trial) in in_plan.iter().zip(&plan.trials) {
             let step = plan.load.steps[trial.step].clone();
-            assert_eq!(Load { steps: vec![step], ..plan.load_of(trial.arm) }, of.load);
-            assert_eq!((&plan.workloads[trial.workload], trial.seed), (&of.workload, of.seed));
+            assert_eq!(Load { steps: vec![step], ..plan.load_of(trial.arm) }, measurement.load);
+            assert_eq!(
+                (&plan.workloads[trial.workload], trial.seed),
+                (&measurement.workload, measurement.seed)
+            );
             let observes = plan.arms[trial.arm].conditions.observe.contains(&Probe::KernelStamps);
-            assert_eq!(observes, of.shows == MeasurementPurpose::Stamps);
+            assert_eq!(observes, measurement.shows == MeasurementPurpose::Stamps);
             assert_eq!(plan.launches[trial.launch], Launch::alone(trial.arm, 0));
         }
     }
 
     #[test]
-    fn nothing_in_the_plan_is_there_twice() {
+    fn plan_entries_are_unique() {
         let plan = plan(&measurements(1_000_000_000), &placement(&[0, 1]));
         let cells: BTreeSet<_> = plan.trials.iter().map(|t| (t.arm, t.workload, t.step)).collect();
         assert_eq!(cells.len(), plan.trials.len(), "a cell has one trial");
-        let names = |names: Vec<&str>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
-        assert!(names(plan.arms.iter().map(|arm| arm.name.as_str()).collect()));
+        let are_unique =
+            |names: Vec<&str>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
+        assert!(are_unique(plan.arms.iter().map(|arm| arm.name.as_str()).collect()));
         assert!(
-            names(plan.workloads.iter().map(|w| w.name.as_str()).collect()),
+            are_unique(plan.workloads.iter().map(|w| w.name.as_str()).collect()),
             "{:?}",
             plan.workloads
         );

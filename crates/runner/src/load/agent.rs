@@ -1,4 +1,5 @@
-//! The agent of a load: its workers, each a thread with its own driver.
+//! Runs the workers of a load, each a thread with its own driver. All workers agree on the instant
+//! at which the load begins.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,9 +15,10 @@ use dyno_engine::{Draws, Driver, Instant, Schedule, Stop, Worker, WorkerConfig, 
 use dyno_launch::{set_affinity, set_realtime};
 
 use super::LoadSpec;
-use crate::limits::{AHEAD_NS, LOOPBACK_SOURCES};
+use crate::limits::{BEGIN_NOTICE_NS, LOOPBACK_SOURCES};
 
-/// The common beginning of all workers, of one load or of several.
+/// Coordinates all workers of one or several loads: they begin together, and close their
+/// connections together.
 pub(super) struct CommonStart {
     threads: u32,
     ready: AtomicU32,
@@ -27,7 +29,7 @@ pub(super) struct CommonStart {
 }
 
 impl CommonStart {
-    /// Returns the beginning for this number of workers.
+    /// Creates the coordination of this number of workers.
     pub(super) fn new(threads: u32) -> Arc<CommonStart> {
         Arc::new(CommonStart {
             threads,
@@ -44,8 +46,8 @@ impl CommonStart {
         self.closable.notify_all();
     }
 
-    /// Lets workers close their connections once the guard is dropped, on every exit of the control
-    /// thread: no worker waits for a control that has ended.
+    /// Lets workers close their connections once the guard is dropped. The control thread drops it
+    /// on every exit, so that no worker waits for it forever.
     pub(super) const fn let_close_on_drop(&self) -> CloseGuard<'_> {
         CloseGuard(self)
     }
@@ -62,7 +64,7 @@ impl CommonStart {
             return None;
         }
         // Set once, by the first worker: all workers count from the same instant.
-        Some(*self.at.get_or_init(|| sys::now().plus(AHEAD_NS)))
+        Some(*self.at.get_or_init(|| sys::now().plus(BEGIN_NOTICE_NS)))
     }
 }
 
@@ -75,7 +77,7 @@ impl Drop for CloseGuard<'_> {
     }
 }
 
-/// An interval as reported by a worker; `None`: the worker has finished.
+/// A worker's report: an interval that has ended, or that the worker has drained.
 pub(super) struct WorkerMessage {
     /// Index of the worker's load among those that run together.
     pub(super) load: usize,
@@ -84,36 +86,36 @@ pub(super) struct WorkerMessage {
     pub(super) interval: Option<Interval>,
 }
 
-/// State shared by the workers of one load: when it begins, when it ends.
+/// State that the workers of one load share, such as the instants at which it begins and ends.
 pub(super) struct LoadState {
     /// Index of the load among those that run together.
     load: usize,
     threads: u32,
     beginning: Arc<CommonStart>,
-    /// Set once, by the first request to end.
-    cut: OnceLock<Stop>,
-    /// Whether a worker was refused the priority that it requested.
+    /// How the load ends early. Set once, by the first reason to end it.
+    stop: OnceLock<Stop>,
+    /// Whether a worker did not get the priority that it requested.
     is_refused: AtomicBool,
     /// Workers that have drained, or could not begin.
     drained: AtomicU32,
-    answers: Arc<AnswerCounts>,
+    response_counts: Arc<ResponseCounts>,
 }
 
 /// Number of complete responses so far of each worker of a load, correct or not. Other counts over
 /// the same time are divided by it.
 #[derive(Debug)]
-pub struct AnswerCounts(Vec<OfWorker>);
+pub struct ResponseCounts(Vec<WorkerCounter>);
 
 /// A counter in its own cache line, so that a write does not invalidate another worker's line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct OfWorker(AtomicU64);
+struct WorkerCounter(AtomicU64);
 
-impl AnswerCounts {
+impl ResponseCounts {
     /// Returns counters for up to this many workers.
     #[must_use]
-    pub fn new(workers: u32) -> Arc<AnswerCounts> {
-        Arc::new(AnswerCounts((0..workers).map(|_| OfWorker::default()).collect()))
+    pub fn new(workers: u32) -> Arc<ResponseCounts> {
+        Arc::new(ResponseCounts((0..workers).map(|_| WorkerCounter::default()).collect()))
     }
 
     /// Returns the sum over all workers, without the responses of their current iterations.
@@ -122,9 +124,9 @@ impl AnswerCounts {
         self.0.iter().map(|worker| worker.0.load(Ordering::Relaxed)).sum()
     }
 
-    fn record(&self, worker: u32, answers: u64) {
-        if let Some(of) = self.0.get(worker as usize) {
-            of.0.store(answers, Ordering::Relaxed);
+    fn record(&self, worker: u32, responses: u64) {
+        if let Some(counter) = self.0.get(worker as usize) {
+            counter.0.store(responses, Ordering::Relaxed);
         }
     }
 }
@@ -134,17 +136,17 @@ impl LoadState {
     pub(super) fn new(
         load: usize,
         threads: u32,
-        answers: Option<Arc<AnswerCounts>>,
+        response_counts: Option<Arc<ResponseCounts>>,
         beginning: &Arc<CommonStart>,
     ) -> LoadState {
         LoadState {
             load,
             threads,
             beginning: Arc::clone(beginning),
-            cut: OnceLock::new(),
+            stop: OnceLock::new(),
             is_refused: AtomicBool::new(false),
             drained: AtomicU32::new(0),
-            answers: answers.unwrap_or_else(|| AnswerCounts::new(threads)),
+            response_counts: response_counts.unwrap_or_else(|| ResponseCounts::new(threads)),
         }
     }
 
@@ -158,8 +160,8 @@ impl LoadState {
     }
 
     /// Returns the priority that all workers have.
-    pub(super) fn priority(&self, asked: Priority) -> Priority {
-        if self.is_refused.load(Ordering::Acquire) { Priority::Normal } else { asked }
+    pub(super) fn priority(&self, requested: Priority) -> Priority {
+        if self.is_refused.load(Ordering::Acquire) { Priority::Normal } else { requested }
     }
 
     /// Returns whether all its workers have drained.
@@ -169,12 +171,12 @@ impl LoadState {
 
     /// Returns how the load ends early; `None`: no early end so far.
     pub(super) fn stop_signal(&self) -> Option<Stop> {
-        self.cut.get().copied()
+        self.stop.get().copied()
     }
 
     /// Ends the load for all workers. Returns false if its end was already decided.
     pub(super) fn end(&self, stop: Stop) -> bool {
-        self.cut.set(stop).is_ok()
+        self.stop.set(stop).is_ok()
     }
 }
 
@@ -185,21 +187,22 @@ pub(super) fn worker(
     shared: &LoadState,
     to: &mpsc::Sender<WorkerMessage>,
 ) -> Result<WorkerReport, String> {
-    let mut called_off = CallOff { shared, armed: true };
+    let mut guard = FailureGuard { shared, is_armed: true };
     let report = start_worker(spec, k, shared, to);
-    called_off.armed = report.is_err();
+    guard.is_armed = report.is_err();
     report
 }
 
-/// Ends the whole load if a worker fails before it begins: the others would wait for it for ever.
-struct CallOff<'a> {
+/// Ends the whole load when it is dropped, if a worker fails before it begins: the other workers
+/// would wait for it forever.
+struct FailureGuard<'a> {
     shared: &'a LoadState,
-    armed: bool,
+    is_armed: bool,
 }
 
-impl Drop for CallOff<'_> {
+impl Drop for FailureGuard<'_> {
     fn drop(&mut self) {
-        if self.armed {
+        if self.is_armed {
             self.shared.end(Stop::At(Instant(0)));
             self.shared.drained.fetch_add(1, Ordering::AcqRel);
         }
@@ -212,7 +215,7 @@ fn start_worker(
     shared: &LoadState,
     to: &mpsc::Sender<WorkerMessage>,
 ) -> Result<WorkerReport, String> {
-    // Workers are distributed over the CPUs in turn; with more workers than CPUs they share.
+    // Workers are distributed over the CPUs in turn. With more workers than CPUs, some share one.
     let cpu = spec.cpus.get(k as usize % spec.cpus.len().max(1));
     if let Some(&cpu) = cpu {
         set_affinity(&[cpu])
@@ -238,8 +241,8 @@ fn start_worker(
     }
 }
 
-/// Returns the priority that workers request. Two real-time workers on one CPU would wait for each
-/// other, so that real time is refused there.
+/// Returns the priority that workers request. Real time is refused if two workers share a CPU,
+/// because they would block each other.
 fn priority(spec: &LoadSpec, shared: &LoadState) -> Priority {
     let share_cpus = !spec.cpus.is_empty() && shared.threads as usize > spec.cpus.len();
     if spec.load.priority == Priority::Realtime && share_cpus {
@@ -258,47 +261,47 @@ fn drive<D: Driver>(
 ) -> WorkerReport {
     let k = config.worker;
     let mut worker = Worker::new(config);
-    let (mut counted, mut asked) = (false, false);
+    let (mut is_counted, mut has_requested) = (false, false);
     let begin = || {
-        if !std::mem::replace(&mut counted, true) {
+        if !std::mem::replace(&mut is_counted, true) {
             shared.beginning.ready.fetch_add(1, Ordering::AcqRel);
         }
-        // Not before all workers are ready: a waiting real-time thread could keep others from their
-        // CPU.
+        // Requested only after all workers are ready: a waiting real-time thread could block others
+        // on its CPU.
         shared.beginning.agree().inspect(|_| {
             if priority == Priority::Realtime
-                && !std::mem::replace(&mut asked, true)
+                && !std::mem::replace(&mut has_requested, true)
                 && set_realtime().is_err()
             {
                 shared.is_refused.store(true, Ordering::Release);
             }
         })
     };
-    let stop = |answers| {
-        shared.answers.record(k, answers);
+    let stop = |responses| {
+        shared.response_counts.record(k, responses);
         shared.stop_signal().unwrap_or(Stop::No)
     };
-    // The control thread lives as long as the workers do.
+    // It cannot fail, because the control thread receives until all workers have ended.
     let send = |interval| drop(to.send(WorkerMessage { load: shared.load, worker: k, interval }));
     dyno_engine::run_until_drained(&mut worker, &mut driver, begin, stop, |interval| {
         send(Some(interval));
     });
     shared.drained.fetch_add(1, Ordering::AcqRel);
     send(None);
-    // The counters of a server's threads that end with their connections would be lost.
+    // The closing sample comes first, because a server's threads may end with their connections.
     shared.beginning.wait_until_closable();
     worker.close(&mut driver);
     worker.report()
 }
 
-/// Returns the endpoint for worker `k` of `of`. Source addresses are dealt in turn to the
-/// connections of all workers, so each begins where the worker before it ends.
-fn endpoint(spec: &LoadSpec, k: u32, of: u32) -> Endpoint {
+/// Returns the endpoint for worker `k` of this number of workers. Source addresses are assigned in
+/// turn to the connections of all workers, so each worker begins where the preceding one ends.
+fn endpoint(spec: &LoadSpec, k: u32, workers: u32) -> Endpoint {
     let mut endpoint = Endpoint { sources: sources(spec), ..spec.endpoint.clone() };
-    let each = spec.page_connections.unwrap_or(1);
-    let before =
-        (0..k).map(|worker| share(u64::from(spec.step.connections), worker, of) as u32 * each);
-    let before: u32 = before.sum();
+    let per_visitor = spec.page_connections.unwrap_or(1);
+    let connections =
+        |worker: u32| share(u64::from(spec.step.connections), worker, workers) as u32 * per_visitor;
+    let before: u32 = (0..k).map(connections).sum();
     if !endpoint.sources.is_empty() {
         let start = before as usize % endpoint.sources.len();
         endpoint.sources.rotate_left(start);
@@ -309,29 +312,29 @@ fn endpoint(spec: &LoadSpec, k: u32, of: u32) -> Endpoint {
 /// Returns the source addresses of connections: the requested ones, or [`LOOPBACK_SOURCES`] for a
 /// load that would exhaust the local ports. Empty: the kernel chooses.
 fn sources(spec: &LoadSpec) -> Vec<IpAddr> {
-    let asked = &spec.endpoint.sources;
-    let is_ours = |peer: &PeerAddress| match peer {
+    let requested = &spec.endpoint.sources;
+    let is_loopback = |peer: &PeerAddress| match peer {
         PeerAddress::Tcp(SocketAddr::V4(addr)) => addr.ip().is_loopback(),
         _ => false,
     };
-    if !asked.is_empty()
+    if !requested.is_empty()
         || spec.load.requests_per_connection.is_none()
-        || !is_ours(&spec.endpoint.peer)
+        || !is_loopback(&spec.endpoint.peer)
     {
-        return asked.clone();
+        return requested.clone();
     }
     (1..=LOOPBACK_SOURCES).map(|n| Ipv4Addr::new(127, 0, 0, n).into()).collect()
 }
 
-/// Worker `k`'s part of a whole that `of` workers divide.
-fn share(whole: u64, k: u32, of: u32) -> u64 {
-    whole / u64::from(of) + u64::from(u64::from(k) < whole % u64::from(of))
+/// Returns worker `k`'s share of a whole that is divided among this number of workers.
+fn share(whole: u64, k: u32, workers: u32) -> u64 {
+    whole / u64::from(workers) + u64::from(u64::from(k) < whole % u64::from(workers))
 }
 
-/// Worker `k`'s share of the load that `of` workers divide.
-pub(super) fn config(spec: &LoadSpec, k: u32, of: u32) -> Result<WorkerConfig, String> {
-    let share = |whole: u64| share(whole, k, of);
-    let stripe = Stripe { worker: u64::from(k), workers: u64::from(of) };
+/// Returns the configuration of worker `k`: its share of the load of this number of workers.
+pub(super) fn config(spec: &LoadSpec, k: u32, workers: u32) -> Result<WorkerConfig, String> {
+    let share = |whole: u64| share(whole, k, workers);
+    let stripe = Stripe { worker: u64::from(k), workers: u64::from(workers) };
     Ok(WorkerConfig {
         worker: k,
         connections: share(u64::from(spec.step.connections)) as u32

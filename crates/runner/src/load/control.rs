@@ -1,5 +1,5 @@
-//! The control of a load: merges the workers' intervals, and decides when the server is sampled. It
-//! is a pure state machine without a clock, so that simulated loads use it too.
+//! Controls a load: merges the workers' intervals, and decides when the server is sampled. It is a
+//! state machine without a clock, so that simulated loads use it as well.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use dyno_engine::slices::Slices;
 use dyno_engine::{Instant, Window};
 
 use super::Edge;
-use crate::limits::{GLANCE, INTERVALS, SAMPLES, UNTIL_BEGUN};
+use crate::limits::{BEGIN_CHECK_INTERVAL, MAX_INTERVALS, MAX_SAMPLES, STOP_CHECK_INTERVAL};
 
 /// The merged intervals of all workers and the samples of the server. Their number is limited for
 /// loads of any length.
@@ -49,45 +49,46 @@ impl Control {
     /// Returns the control of a load that takes turns. Its server is sampled at the beginning and
     /// end of each own turn. Around some turns it is also sampled one interval before, when it is
     /// idle, and one after, when requests in flight get their responses.
-    pub(super) fn taking(self, slices: Option<Slices>) -> Control {
+    pub(super) fn with_slices(self, slices: Option<Slices>) -> Control {
         Control { slices, ..self }
     }
 
     /// Returns whether a sample is due at an instant. Sampling takes generator CPU time from the
     /// load whose turn it is. A server is therefore sampled in others' turns in only two rounds of
-    /// eight. In some rounds a load has both its turns in a row; the gap to the next round is then
+    /// eight. In some rounds a load has both its turns in a row. The gap to the next round is then
     /// sampled.
-    fn is_wanted(&self, at_ns: u64) -> bool {
-        const EVERY: u64 = 8;
-        const SEEN: u64 = 2;
+    fn is_sample_due(&self, at_ns: u64) -> bool {
+        const ROUNDS: u64 = 8;
+        const OBSERVED_ROUNDS: u64 = 2;
         let (interval_ns, opens_ns) = (self.window.interval_ns, self.window.warmup_ns);
         self.slices.is_none_or(|slices| {
             let begins = |at_ns: u64| slices.next(at_ns).0 == at_ns;
             let ends = |at_ns: u64| {
                 at_ns.checked_sub(1).is_some_and(|before| slices.next(before).1 == at_ns)
             };
-            let is_seen = |turn_ns: u64| {
-                let since = turn_ns.checked_sub(opens_ns);
-                since.is_some_and(|since| since / slices.round_ns() % EVERY < SEEN)
+            let is_observed = |turn_ns: u64| {
+                let since_opening = turn_ns.checked_sub(opens_ns);
+                since_opening
+                    .is_some_and(|since_ns| since_ns / slices.round_ns() % ROUNDS < OBSERVED_ROUNDS)
             };
             let (next, last) = (at_ns + interval_ns, at_ns.checked_sub(interval_ns));
             begins(at_ns)
                 || ends(at_ns)
-                || is_seen(next) && begins(next)
-                || last.is_some_and(|last| ends(last) && is_seen(last - 1))
+                || is_observed(next) && begins(next)
+                || last.is_some_and(|last| ends(last) && is_observed(last - 1))
         })
     }
 
     /// Returns the time to sleep until the next sample, or until the next check. `begin`: begin of
-    /// the load, at most [`crate::limits::AHEAD_NS`] from now; `None`: not known yet.
+    /// the load, at most [`crate::limits::BEGIN_NOTICE_NS`] from now; `None`: not known yet.
     pub(super) fn until_next_sample(&self, begin: Option<Instant>, now: Instant) -> Duration {
         match (begin, self.next_sample()) {
             // The opening sample is due as the load begins.
-            (None, _) => UNTIL_BEGUN,
+            (None, _) => BEGIN_CHECK_INTERVAL,
             (Some(begin), Some((at, _))) => {
-                Duration::from_nanos(begin.plus(at).ns_since(now)).min(GLANCE)
+                Duration::from_nanos(begin.plus(at).ns_since(now)).min(STOP_CHECK_INTERVAL)
             }
-            (Some(_), None) => GLANCE,
+            (Some(_), None) => STOP_CHECK_INTERVAL,
         }
     }
 
@@ -120,7 +121,7 @@ impl Control {
         }
     }
 
-    /// Returns whether the load ended before its time, or had none.
+    /// Returns whether the load ended before its set end, or had no set end.
     pub(super) const fn has_ended_early(&self) -> bool {
         self.ended_ns.is_some()
     }
@@ -145,15 +146,14 @@ impl Control {
         }
         self.thin_samples();
         if edge == Edge::Closes {
-            // The sample was at an arbitrary instant, from which whole steps may never reach an own
-            // slice.
+            // There are no further samples. After an early end, the loop below might not terminate.
             self.next_sample_ns = None;
             return;
         }
         let step = self.window.interval_ns;
         let mut next = due + step;
-        // Every round has own slices, so that this loop is short.
-        while !self.is_wanted(next) {
+        // Short, because the load has slices in every round.
+        while !self.is_sample_due(next) {
             next += step;
         }
         let ends_phase =
@@ -164,13 +164,14 @@ impl Control {
     /// Takes an interval of worker `k`. Calls `report` with each interval that is complete now: all
     /// workers have reported it.
     pub(super) fn merge(&mut self, k: u32, interval: &Interval, mut report: impl FnMut(&Interval)) {
-        let same = |i: &&mut Interval| (i.phase, i.start_ns) == (interval.phase, interval.start_ns);
+        let is_same =
+            |i: &&mut Interval| (i.phase, i.start_ns) == (interval.phase, interval.start_ns);
         // From the end: other workers' parts of this interval are the most recent.
-        match self.merged.iter_mut().rev().find(same) {
+        match self.merged.iter_mut().rev().find(is_same) {
             Some(known) => known.merge(interval),
             None => self.merged.push(interval.clone()),
         }
-        // A draining worker reports no more of the window, and the others must not wait for it.
+        // A draining worker has no further intervals within the window.
         self.progress[k as usize] =
             if interval.phase == Phase::Drain { u64::MAX } else { interval.end_ns };
         let reported = self.progress.iter().copied().min().unwrap_or(0);
@@ -178,13 +179,13 @@ impl Control {
             report(next);
             self.reported += 1;
         }
-        self.make_room();
+        self.join_if_too_many();
     }
 
-    /// Joins complete intervals two by two when there are too many: memory does not grow with a
-    /// load's length.
-    fn make_room(&mut self) {
-        if self.reported < INTERVALS {
+    /// Joins complete intervals in pairs when there are too many, so that memory does not grow with
+    /// a load's length.
+    fn join_if_too_many(&mut self) {
+        if self.reported < MAX_INTERVALS {
             return;
         }
         let complete: Vec<Interval> = self.merged.drain(..self.reported).collect();
@@ -196,8 +197,8 @@ impl Control {
     /// Drops every second sample when there are too many, but never the one at which the window
     /// opened. Samples are cumulative counters, so nothing is lost from the sums.
     fn thin_samples(&mut self) {
-        if self.samples.len() >= SAMPLES {
-            self.opened_with = thin(&mut self.samples, self.opened_with);
+        if self.samples.len() >= MAX_SAMPLES {
+            self.opened_with = drop_every_second(&mut self.samples, self.opened_with);
         }
     }
 
@@ -208,33 +209,34 @@ impl Control {
     }
 }
 
-/// Drops every second element but the first, the last and the one at `keep`. Returns the new index
-/// of `keep`.
-fn thin<T>(all: &mut Vec<T>, keep: Option<usize>) -> Option<usize> {
-    let last = all.len().saturating_sub(1);
-    let stays = |index: usize| index.is_multiple_of(2) || index == last || Some(index) == keep;
-    let moved = keep.map(|keep| (0..keep).filter(|index| stays(*index)).count());
+/// Drops every second element except the first, the last and the one at `keep`. Returns the new
+/// index of that element.
+fn drop_every_second<T>(elements: &mut Vec<T>, keep: Option<usize>) -> Option<usize> {
+    let last = elements.len().saturating_sub(1);
+    let is_retained =
+        |index: usize| index.is_multiple_of(2) || index == last || Some(index) == keep;
+    let new_index = keep.map(|keep| (0..keep).filter(|index| is_retained(*index)).count());
     let mut index = 0;
-    all.retain(|_| {
+    elements.retain(|_| {
         index += 1;
-        stays(index - 1)
+        is_retained(index - 1)
     });
-    moved
+    new_index
 }
 
-/// Joins neighbours of the same phase, two by two.
+/// Joins neighbours of the same phase in pairs.
 fn join_pairs(intervals: Vec<Interval>) -> Vec<Interval> {
     let mut joined: Vec<Interval> = Vec::with_capacity(intervals.len() / 2 + 2);
-    let mut single = false;
+    let mut is_single = false;
     for interval in intervals {
-        match joined.last_mut().filter(|last| single && last.phase == interval.phase) {
+        match joined.last_mut().filter(|last| is_single && last.phase == interval.phase) {
             Some(last) => {
                 last.extend(&interval);
-                single = false;
+                is_single = false;
             }
             None => {
                 joined.push(interval);
-                single = true;
+                is_single = true;
             }
         }
     }
@@ -244,12 +246,12 @@ fn join_pairs(intervals: Vec<Interval>) -> Vec<Interval> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::AHEAD_NS;
+    use crate::limits::BEGIN_NOTICE_NS;
 
     /// Three loads in slices of 400, with intervals of 100: samples are due at the beginning and
     /// end of each own slice, and in the first two rounds of the window also 100 before and after.
     #[test]
-    fn load_is_sampled_about_the_edges_of_its_turns() {
+    fn load_in_turns_is_sampled_at_the_edges_of_its_turns() {
         let (round, rounds) = (2400, 7);
         let window = Window {
             warmup_ns: round,
@@ -260,7 +262,7 @@ mod tests {
         let closes = (1 + rounds) * round;
         for own in 0..3 {
             let slices = Slices { length_ns: 400, loads: 3, index: own, seed: 5 };
-            let mut control = Control::new(window, 1).taking(Some(slices));
+            let mut control = Control::new(window, 1).with_slices(Some(slices));
             let mut due = Vec::new();
             while let Some((at, _)) = control.next_sample() {
                 due.push(at);
@@ -268,8 +270,8 @@ mod tests {
             }
             let edges =
                 slices.slices_between(0, closes).into_iter().flat_map(|(start, end)| [start, end]);
-            let seen = slices.slices_between(round, 3 * round);
-            let around = seen.into_iter().flat_map(|(start, end)| [start - 100, end + 100]);
+            let observed = slices.slices_between(round, 3 * round);
+            let around = observed.into_iter().flat_map(|(start, end)| [start - 100, end + 100]);
             // Both ends of the window are sampled in any turn.
             let mut wanted: Vec<u64> = edges.chain(around).chain([0, round, closes]).collect();
             wanted.sort_unstable();
@@ -278,25 +280,27 @@ mod tests {
         }
     }
 
-    /// Each load has a gap between two of its turns that is seen, whatever the order.
+    /// Each load has a gap between two of its turns that is sampled, for any order of the turns.
     #[test]
-    fn gap_between_turns_is_seen_whatever_the_order() {
+    fn gap_between_turns_is_sampled_in_any_order() {
         let window =
             Window { warmup_ns: 0, duration_ns: Some(20_000), interval_ns: 100, drain_ns: 0 };
         for (seed, of) in (0..50).flat_map(|seed| [(seed, 2), (seed, 3), (seed, 7)]) {
             let slices = Slices { length_ns: 400, loads: of, index: seed as u32 % of, seed };
-            let control = Control::new(window, 1).taking(Some(slices));
+            let control = Control::new(window, 1).with_slices(Some(slices));
             let turns = slices.slices_between(0, 2 * slices.round_ns());
-            let is_seen = |pair: &[(u64, u64)]| {
+            let is_sampled = |pair: &[(u64, u64)]| {
                 let (ends, begins) = (pair[0].1, pair[1].0);
-                begins > ends && control.is_wanted(ends + 100) && control.is_wanted(begins - 100)
+                begins > ends
+                    && control.is_sample_due(ends + 100)
+                    && control.is_sample_due(begins - 100)
             };
-            assert!(turns.windows(2).any(is_seen), "{seed} {of}: {turns:?}");
+            assert!(turns.windows(2).any(is_sampled), "{seed} {of}: {turns:?}");
         }
     }
 
-    /// A load without a warm-up begins with a notice, which may arrive at any instant of the
-    /// preceding sleep.
+    /// The begin of a load is announced [`BEGIN_NOTICE_NS`] before. The control thread may be at
+    /// any point of its sleep at that instant.
     #[test]
     fn opening_sample_is_not_late() {
         let window = Window {
@@ -307,18 +311,22 @@ mod tests {
         };
         let control = Control::new(window, 1);
         let noticed = Instant(5_000_000_000);
-        let begin = noticed.plus(AHEAD_NS);
+        let begin = noticed.plus(BEGIN_NOTICE_NS);
         let longest = control.until_next_sample(None, noticed).as_nanos() as u64;
-        for slept_on in [0, 1, longest / 2, longest] {
-            let woken = noticed.plus(slept_on);
+        for remaining_sleep in [0, 1, longest / 2, longest] {
+            let woken = noticed.plus(remaining_sleep);
             let wait = control.until_next_sample(Some(begin), woken);
-            assert_eq!(woken.plus(wait.as_nanos() as u64), begin, "{slept_on} ns after the notice");
+            assert_eq!(
+                woken.plus(wait.as_nanos() as u64),
+                begin,
+                "{remaining_sleep} ns after the notice"
+            );
         }
     }
 
     /// Workers end at different times, while the list of intervals is full.
     #[test]
-    fn drains_that_overlap_are_joined() {
+    fn join_pairs_merges_overlapping_drains() {
         const SECOND: u64 = 1_000_000_000;
         let interval = |phase, from_ms: u64, to_ms: u64, started| Interval {
             started,
@@ -332,11 +340,11 @@ mod tests {
             interval(Phase::Drain, 4900, 9500, 4),
             interval(Phase::Drain, 4800, 4850, 5),
         ]);
-        let seen: Vec<_> =
+        let intervals: Vec<_> =
             joined.iter().map(|i| (i.phase, i.start_ns, i.end_ns, i.started)).collect();
         let ms = |n: u64| n * SECOND / 1000;
         assert_eq!(
-            seen,
+            intervals,
             [
                 (Phase::Measured, ms(4000), ms(5000), 1),
                 (Phase::Drain, ms(5000), ms(9000), 5),
@@ -347,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn drained_load_is_sampled_once_more_at_once() {
+    fn drained_load_gets_closing_sample_at_once() {
         for duration_ns in [None, Some(9000)] {
             let window = Window { warmup_ns: 1000, duration_ns, interval_ns: 500, drain_ns: 0 };
             let mut control = Control::new(window, 1);
@@ -357,7 +365,7 @@ mod tests {
                 (at_ns, edge)
             };
             control.close_early(700);
-            assert_eq!(control.next_sample(), Some((0, Edge::Warmup)), "the window has not opened");
+            assert_eq!(control.next_sample(), Some((0, Edge::Warmup)), "before the window opens");
             for _ in 0..4 {
                 take(&mut control);
             }
@@ -370,11 +378,11 @@ mod tests {
 
     /// The end of a load's drain is unrelated to its slices.
     #[test]
-    fn drained_load_in_turns_is_sampled_once_more() {
+    fn drained_load_in_turns_gets_closing_sample() {
         let window =
             Window { warmup_ns: 1000, duration_ns: Some(9000), interval_ns: 500, drain_ns: 0 };
         let slices = Slices { length_ns: 1000, loads: 3, index: 1, seed: 7 };
-        let mut control = Control::new(window, 1).taking(Some(slices));
+        let mut control = Control::new(window, 1).with_slices(Some(slices));
         while control.next_sample().is_some_and(|(at_ns, _)| at_ns <= 1000) {
             control.record_sample(None);
         }
@@ -385,21 +393,21 @@ mod tests {
     }
 
     #[test]
-    fn thinning_keeps_both_ends_and_what_must_stay() {
+    fn drop_every_second_retains_ends_and_marked_element() {
         let mut all: Vec<u32> = (0..1024).collect();
         let mut keep = Some(301);
         while all.len() > 8 {
-            keep = thin(&mut all, keep);
+            keep = drop_every_second(&mut all, keep);
             assert_eq!(
                 (all.first(), all.last(), keep.map(|k| all[k])),
                 (Some(&0), Some(&1023), Some(301))
             );
         }
-        assert_eq!(thin(&mut Vec::<u32>::new(), None), None);
+        assert_eq!(drop_every_second(&mut Vec::<u32>::new(), None), None);
     }
 
     #[test]
-    fn joining_keeps_every_count_and_the_phases() {
+    fn join_pairs_preserves_counts_and_phases() {
         let interval = |phase, second: u64| Interval {
             started: second,
             ..Interval::new(phase, second * 1_000_000_000, (second + 1) * 1_000_000_000)

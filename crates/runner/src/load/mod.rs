@@ -1,5 +1,5 @@
-//! One load: worker threads with a driver each, their intervals merged, and a watch on the same
-//! clock.
+//! Runs loads: worker threads with a driver each, whose intervals are merged, and a watch that
+//! samples the server on the same clock.
 //!
 //! `agent` runs the workers, `control` merges their intervals, `record` makes the record. This
 //! module runs them with a real clock, `simulated` with a simulated one.
@@ -24,16 +24,16 @@ use dyno_engine::{
     Http2, Instant, Policy, Protocol, SpinPolicy, Stop, Traffic, Window, WorkerReport, limits,
 };
 
-use crate::limits::{AHEAD_NS, GLANCE, INTERVALS_OF_SLICE, STEP_WARMUP_NS};
+use crate::limits::{BEGIN_NOTICE_NS, INTERVALS_PER_SLICE, STEP_WARMUP_NS, STOP_CHECK_INTERVAL};
 use crate::machine;
 use agent::{CommonStart, LoadState, WorkerMessage, worker};
 use control::Control;
 use record::{LoadControl, assemble};
 
-pub use agent::AnswerCounts;
+pub use agent::ResponseCounts;
 pub(crate) use preflight::spare_files;
 pub use preflight::{Mismatch, preflight};
-pub use shared_use::see_each_other;
+pub use shared_use::exchange_server_use;
 pub use simulated::{CounterReader, simulate};
 
 /// The specification of one load: server, traffic, step and conditions.
@@ -54,11 +54,10 @@ pub struct LoadSpec {
     /// Send instants of a recorded schedule, nanoseconds since it began; empty unless the step
     /// replays one.
     pub trace: Arc<[u64]>,
-    /// Time slices of this load if it alternates with others, all of them closed loops; `None`: it
-    /// does not take turns.
+    /// Time slices of this load, if it takes turns with other closed loops.
     pub slices: Option<Slices>,
     /// Number of loads, including this one, that run at the same time against servers on the same
-    /// CPUs; `None`: it is alone on them, or takes turns.
+    /// CPUs. `None`: this load is alone on them, or takes turns.
     pub at_once: Option<u32>,
     pub seed: u64,
     /// Polling of this load, decided from `load.spin` by [`polling`].
@@ -120,32 +119,32 @@ impl LoadSpec {
 /// each load has as much time as it would have alone. An interval is a quarter of a slice. A single
 /// load is unchanged.
 pub fn take_turns(specs: &mut [LoadSpec], slice_ns: u64) {
-    let (of, seed) = (specs.len() as u32, specs.first().map_or(0, |first| first.seed));
-    if of < 2 {
+    let (loads, seed) = (specs.len() as u32, specs.first().map_or(0, |first| first.seed));
+    if loads < 2 {
         return;
     }
     for (own, spec) in (0..).zip(specs) {
-        let slices = Slices { length_ns: slice_ns, loads: of, index: own, seed };
-        let for_all =
-            |ns: u64| ns.saturating_mul(u64::from(of)).next_multiple_of(slices.round_ns());
-        spec.load.warmup_ns = for_all(spec.load.warmup_ns);
-        spec.load.duration_ns = for_all(spec.load.duration_ns);
-        spec.load.interval_ns = slice_ns / INTERVALS_OF_SLICE;
+        let slices = Slices { length_ns: slice_ns, loads: loads, index: own, seed };
+        let in_rounds =
+            |ns: u64| ns.saturating_mul(u64::from(loads)).next_multiple_of(slices.round_ns());
+        spec.load.warmup_ns = in_rounds(spec.load.warmup_ns);
+        spec.load.duration_ns = in_rounds(spec.load.duration_ns);
+        spec.load.interval_ns = slice_ns / INTERVALS_PER_SLICE;
         spec.slices = Some(slices);
     }
 }
 
 /// Extends loads that run at the same time, so that each server has as much CPU time as it would
-/// have alone. A load whose partners are missing is marked as well: its numbers are no repeat of
-/// those measured with partners.
+/// have alone. A load without partners is marked as well, because its numbers are not comparable
+/// with those of a load with partners.
 pub fn share_cpus(specs: &mut [LoadSpec]) {
-    let of = specs.len() as u32;
+    let loads = specs.len() as u32;
     for spec in specs {
-        spec.load.warmup_ns = spec.load.warmup_ns.saturating_mul(u64::from(of));
-        spec.load.duration_ns = spec.load.duration_ns.saturating_mul(u64::from(of));
+        spec.load.warmup_ns = spec.load.warmup_ns.saturating_mul(u64::from(loads));
+        spec.load.duration_ns = spec.load.duration_ns.saturating_mul(u64::from(loads));
         // Several generators share these CPUs: polling would take CPU time from the others.
         spec.spin = SpinPolicy::Never;
-        spec.at_once = Some(of);
+        spec.at_once = Some(loads);
     }
 }
 
@@ -192,8 +191,8 @@ pub const fn drain_ns(timeout_ns: u64) -> u64 {
 /// Decides how the workers of a load wait: `auto` polls in an open loop where the generator has
 /// CPUs of its own.
 #[must_use]
-pub fn polling(asked: plan::Spin, arrivals: &Arrivals, has_own_cpus: bool) -> SpinPolicy {
-    match asked {
+pub fn polling(requested: plan::Spin, arrivals: &Arrivals, has_own_cpus: bool) -> SpinPolicy {
+    match requested {
         plan::Spin::Always => SpinPolicy::Always,
         plan::Spin::Auto if !arrivals.is_closed() && has_own_cpus => SpinPolicy::Near,
         plan::Spin::Auto | plan::Spin::Never => SpinPolicy::Never,
@@ -211,16 +210,16 @@ pub enum Edge {
     Closes,
 }
 
-/// An observer of a running load, which may end it. All calls come from the thread that runs the
-/// load.
+/// An observer that can end a running load. All calls come from the thread that runs the load.
 pub trait Watch {
-    /// Reads the counters of the server, if there are any to read.
+    /// Reads the counters of the server. `None`: there are no counters to read.
     fn sample(&mut self, _edge: Edge) -> Option<Sample> {
         None
     }
 
-    /// Counter to which workers report their number of responses; `None`: unused.
-    fn answers(&self) -> Option<Arc<AnswerCounts>> {
+    /// Returns the counters in which workers store their number of responses. `None`: they are not
+    /// needed.
+    fn response_counts(&self) -> Option<Arc<ResponseCounts>> {
         None
     }
 
@@ -249,21 +248,21 @@ pub enum LoadStopReason {
     ServerFailed(String),
 }
 
-/// Runs a load. `Err`: it could not begin, as a sentence with the way out.
+/// Runs a load. `Err`: it could not begin, as a sentence with a hint.
 pub fn run(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
     let mut records = run_together(&mut [MonitoredLoad { spec, watch }])?;
     Ok(records.remove(0))
 }
 
 /// A load and its watch.
-#[allow(missing_debug_implementations)] // A watch has none.
+#[allow(missing_debug_implementations)] // It holds a trait object.
 pub struct MonitoredLoad<'a> {
     pub spec: &'a LoadSpec,
     pub watch: &'a mut dyn Watch,
 }
 
-/// Runs loads that begin at the same instant. If one of them ends early, all do, so that compared
-/// servers were loaded for equally long. Returns their records in the order of the loads.
+/// Runs loads that begin at the same instant. If one of them ends early, all do, so that all
+/// compared servers were loaded for the same time. Returns their records in the order of the loads.
 ///
 /// # Errors
 /// One of them could not begin, as a sentence with a hint; then none has begun.
@@ -271,7 +270,7 @@ pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, 
     preflight::check(loads)?;
     let beginning = CommonStart::new(loads.iter().map(|load| load.spec.threads()).sum());
     let shared = |(number, load): (usize, &MonitoredLoad<'_>)| {
-        LoadState::new(number, load.spec.threads(), load.watch.answers(), &beginning)
+        LoadState::new(number, load.spec.threads(), load.watch.response_counts(), &beginning)
     };
     let shared: Vec<LoadState> = loads.iter().enumerate().map(shared).collect();
     let mut followers: Vec<Follower<'_>> =
@@ -287,16 +286,17 @@ pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, 
                 .map(|handle| (load, handle))
                 .map_err(|error| format!("worker thread: cannot be started: {error}"))
         };
-        let all = shared
+        let all_workers = shared
             .iter()
             .enumerate()
-            .flat_map(|(load, of)| (0..of.threads()).map(move |k| (load, k)));
-        let workers: Vec<_> = all.map(start).collect::<Result<_, _>>().inspect_err(|_| {
-            // The started threads must not wait for those that could not start.
-            shared.iter().for_each(|load| {
-                load.end(Stop::At(Instant(0)));
-            });
-        })?;
+            .flat_map(|(load, state)| (0..state.threads()).map(move |k| (load, k)));
+        let workers: Vec<_> =
+            all_workers.map(start).collect::<Result<_, _>>().inspect_err(|_| {
+                // The started threads must not wait for those that could not start.
+                shared.iter().for_each(|load| {
+                    load.end(Stop::At(Instant(0)));
+                });
+            })?;
         drop(to_control);
         follow(&mut followers, loads, &from_workers, &beginning);
         let mut reports: Vec<Vec<WorkerReport>> = followers.iter().map(|_| Vec::new()).collect();
@@ -309,21 +309,22 @@ pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, 
     })
 }
 
-/// Follows loads until their workers have reported everything. Connections are closed once the
-/// closing samples of all loads were taken: each sample holds the counters of all servers.
+/// Follows loads until their workers have reported everything. Connections are closed only after
+/// the closing samples of all loads, because each sample holds the counters of all servers.
 ///
-/// Watches are asked whether to stop once per [`GLANCE`], not with each message: they make system
-/// calls for each server, and workers in turns send hundreds of messages a second.
+/// Watches are asked whether to stop once per [`STOP_CHECK_INTERVAL`], not with each message: they
+/// make system calls for each server, and workers in turns send hundreds of messages a second.
 fn follow(
     followers: &mut [Follower<'_>],
     loads: &mut [MonitoredLoad<'_>],
-    from: &mpsc::Receiver<WorkerMessage>,
+    from_workers: &mpsc::Receiver<WorkerMessage>,
     beginning: &CommonStart,
 ) {
     let mut last_check = None;
     loop {
-        let wait = followers.iter().map(Follower::until_next_sample).min().unwrap_or(GLANCE);
-        match from.recv_timeout(wait) {
+        let wait =
+            followers.iter().map(Follower::until_next_sample).min().unwrap_or(STOP_CHECK_INTERVAL);
+        match from_workers.recv_timeout(wait) {
             Ok(WorkerMessage { load, worker, interval }) => {
                 let watch = &mut loads[load].watch;
                 if let Some(interval) = interval {
@@ -339,16 +340,19 @@ fn follow(
             follower.close_if_drained();
             follower.sample_if_due(load.watch);
         }
-        // The check makes each watch look for a reason to stop at most once per `GLANCE`.
+        // The check makes each watch look for a reason to stop at most once per
+        // `STOP_CHECK_INTERVAL`.
         let now = sys::now();
-        if last_check.is_none_or(|last: Instant| now.ns_since(last) >= GLANCE.as_nanos() as u64) {
+        if last_check
+            .is_none_or(|last: Instant| now.ns_since(last) >= STOP_CHECK_INTERVAL.as_nanos() as u64)
+        {
             last_check = Some(now);
             for (follower, load) in followers.iter_mut().zip(&mut *loads) {
-                follower.end_if_asked(load.watch);
+                follower.end_if_requested(load.watch);
             }
         }
-        if let Some(cut) = followers.iter().find_map(|follower| follower.shared.stop_signal()) {
-            followers.iter_mut().for_each(|follower| follower.end_with(cut));
+        if let Some(stop) = followers.iter().find_map(|follower| follower.shared.stop_signal()) {
+            followers.iter_mut().for_each(|follower| follower.end_with(stop));
         }
         if followers.iter().all(Follower::is_sampled) {
             beginning.let_close();
@@ -375,7 +379,7 @@ impl<'a> Follower<'a> {
             driver: spec.load.driver,
             priority: spec.load.priority,
             shared,
-            control: Control::new(spec.window(), shared.threads()).taking(spec.slices),
+            control: Control::new(spec.window(), shared.threads()).with_slices(spec.slices),
             machine: machine::MachineWatch::new(&spec.cpus),
             failure: None,
             cut_short: false,
@@ -384,13 +388,13 @@ impl<'a> Follower<'a> {
 
     /// Ends the load if its watch requests it. The watch is called even after the end was decided:
     /// it also updates the screen.
-    fn end_if_asked(&mut self, watch: &mut dyn Watch) {
+    fn end_if_requested(&mut self, watch: &mut dyn Watch) {
         if let Some(reason) = watch.stop()
             // Ahead of now, so that all workers learn of it in time.
-            && self.shared.end(Stop::Now(sys::now().plus(AHEAD_NS)))
+            && self.shared.end(Stop::Now(sys::now().plus(BEGIN_NOTICE_NS)))
         {
             match reason {
-                // In the drain there is nothing left to cut but the drain.
+                // After the window, only the drain is cut short.
                 LoadStopReason::Stopped => self.cut_short = !self.is_window_over(),
                 LoadStopReason::ServerFailed(words) => self.failure = Some(words),
             }
@@ -398,8 +402,8 @@ impl<'a> Follower<'a> {
     }
 
     /// Ends the load because another one that runs together with it ends.
-    fn end_with(&mut self, cut: Stop) {
-        if self.shared.end(cut) {
+    fn end_with(&mut self, stop: Stop) {
+        if self.shared.end(stop) {
             self.cut_short = !self.is_window_over();
         }
     }
@@ -420,8 +424,8 @@ impl<'a> Follower<'a> {
         self.control.until_next_sample(self.shared.begin_time(), sys::now())
     }
 
-    /// Makes the closing sample due at once if the load ended early, or has no set length: its
-    /// connections wait to be closed. A failed server has no counters to read.
+    /// Makes the closing sample due at once if the load has drained before its set end, because the
+    /// workers wait for it with their connections open. A failed server has no counters to read.
     fn close_if_drained(&mut self) {
         if self.shared.is_drained()
             && self.failure.is_none()
@@ -454,7 +458,7 @@ impl<'a> Follower<'a> {
     }
 
     fn finish(self, spec: &LoadSpec, reports: Vec<WorkerReport>) -> LoadRecord {
-        let driven = LoadControl {
+        let load_control = LoadControl {
             began_ns: self.shared.begin_time().map_or(0, |begin| begin.0),
             driver: self.driver,
             priority: self.shared.priority(self.priority),
@@ -463,7 +467,7 @@ impl<'a> Follower<'a> {
             failure: self.failure,
             cut_short: self.cut_short,
         };
-        let mut record = assemble(driven, self.control.finish(), reports);
+        let mut record = assemble(load_control, self.control.finish(), reports);
         record.at_once = spec.at_once;
         record.address = Some(spec.endpoint.peer.to_string());
         record.slices_ns = spec.slices.map(|slices| slices.slices_between(0, record.window_ns.1));

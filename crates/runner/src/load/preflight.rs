@@ -1,4 +1,5 @@
-//! Checks before a load: that it can begin, and that responses are as expected.
+//! Checks before a load that this machine can run it, and that the server's responses are as
+//! expected. A load with wrong responses would only fail later.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -10,10 +11,10 @@ use dyno_engine::{SpinPolicy, Traffic};
 use dyno_launch::raise_open_files;
 
 use super::{LoadSpec, MonitoredLoad, StopWhen, run};
-use crate::limits::OTHER_FILES;
+use crate::limits::RESERVED_FILES;
 
-/// Sends each request once whose responses are only sampled under load, and checks the response in
-/// full. `Err`: an incorrect response, or none.
+/// Sends once each request whose responses the load fully checks only as a sample, and checks its
+/// response fully. `Err`: a response is incorrect or missing.
 pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
     for (i, request) in spec.traffic.requests().iter().enumerate() {
         if request.expect.full_checks.is_empty() {
@@ -67,12 +68,12 @@ pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
 /// Reason why a load is not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Whether there was a complete response, other than the expected one.
+    /// Whether there was a complete but unexpected response.
     pub answered: bool,
     pub words: String,
 }
 
-/// Checks that loads can begin on this machine at the same time. `Err`: why not, with a hint.
+/// Checks that this machine can run these loads at the same time. `Err`: the reason, with a hint.
 pub(super) fn check(loads: &[MonitoredLoad<'_>]) -> Result<(), String> {
     let connections = loads.iter().map(|load| u64::from(load.spec.connections())).sum();
     check_open_files(connections)?;
@@ -89,13 +90,13 @@ pub(crate) fn spare_files<'a>(specs: impl IntoIterator<Item = &'a LoadSpec>) -> 
         connections += u64::from(spec.connections());
         loads += 1;
     }
-    let left = raise_open_files().saturating_sub(connections + OTHER_FILES);
-    usize::try_from(left / loads.max(1)).unwrap_or(usize::MAX)
+    let spare = raise_open_files().saturating_sub(connections + RESERVED_FILES);
+    usize::try_from(spare / loads.max(1)).unwrap_or(usize::MAX)
 }
 
 fn check_open_files(connections: u64) -> Result<(), String> {
     let limit = raise_open_files();
-    let needed = connections + OTHER_FILES;
+    let needed = connections + RESERVED_FILES;
     if needed <= limit {
         return Ok(());
     }
@@ -105,7 +106,8 @@ fn check_open_files(connections: u64) -> Result<(), String> {
     ))
 }
 
-/// Checks that each source address is this machine's, and IPv4 or IPv6 like the peer's.
+/// Checks that each source address belongs to this machine and to the same IP version as the
+/// peer's.
 fn check_sources(spec: &LoadSpec) -> Result<(), String> {
     for source in &spec.endpoint.sources {
         if let PeerAddress::Tcp(peer) = spec.endpoint.peer
@@ -131,15 +133,15 @@ fn check_ports(spec: &LoadSpec) -> Result<(), String> {
     let PeerAddress::Tcp(_) = spec.endpoint.peer else { return Ok(()) };
     let Some(ports) = dyno_observer::host::local_ports() else { return Ok(()) };
     let sources = spec.endpoint.sources.len().max(1) as u64;
-    let asked = u64::from(spec.connections());
-    if asked <= ports * sources {
+    let connections = u64::from(spec.connections());
+    if connections <= ports * sources {
         return Ok(());
     }
     Err(format!(
-        "local ports: {asked} connections need one each, and {} are available\nhint: widen \
+        "local ports: {connections} connections need one each, and {} are available\nhint: widen \
          net.ipv4.ip_local_port_range, or connect from {} addresses: `--source \
          127.0.0.1,127.0.0.2,…`",
         ports * sources,
-        asked.div_ceil(ports)
+        connections.div_ceil(ports)
     ))
 }

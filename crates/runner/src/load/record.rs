@@ -1,4 +1,5 @@
-//! The record of a load, made from the reports of its workers and of its control.
+//! Combines the reports of a load's workers and of its control thread into the record for the
+//! archive.
 
 use std::collections::BTreeMap;
 
@@ -27,12 +28,12 @@ pub(super) struct LoadControl {
 
 /// Joins all reports of one load into its record.
 pub(super) fn assemble(
-    driven: LoadControl,
+    control: LoadControl,
     (intervals, samples): (Vec<Interval>, Vec<Sample>),
     reports: Vec<WorkerReport>,
 ) -> LoadRecord {
     let mut record = LoadRecord {
-        began_ns: driven.began_ns,
+        began_ns: control.began_ns,
         window_ns: (0, 0),
         slices_ns: None,
         at_once: None,
@@ -41,10 +42,10 @@ pub(super) fn assemble(
         tcp: None,
         client: ClientUse {
             threads: Vec::new(),
-            rss_peak_bytes: driven.rss_peak_bytes,
-            driver: driven.driver,
-            priority: driven.priority,
-            machine: driven.machine,
+            rss_peak_bytes: control.rss_peak_bytes,
+            driver: control.driver,
+            priority: control.priority,
+            machine: control.machine,
         },
         intervals,
         edges: Some(Edges::default()),
@@ -57,8 +58,8 @@ pub(super) fn assemble(
         samples,
         runtime: Vec::new(),
         probes: ProbesUse::default(),
-        server_failure: driven.failure,
-        cut_short: driven.cut_short,
+        server_failure: control.failure,
+        cut_short: control.cut_short,
         silences: None,
         address: None,
         timeouts: Timeouts::default(),

@@ -1,4 +1,5 @@
-//! Exchanges resource use between the records of loads that take turns.
+//! Exchanges the servers' resource use between the records of loads that run together. Each record
+//! then shows which part of the machine's use belongs to the other servers.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +9,13 @@ use dyno_archive::{LoadRecord, Party, Sample};
 /// Adds to the samples of each load the resource use of the other loads' servers, read at about the
 /// same instant. Without it their CPU time would be attributed to unrelated processes. A single
 /// load is unchanged.
-pub fn see_each_other(records: &mut [LoadRecord]) {
-    let all: Vec<Vec<(u64, OtherPartiesUse)>> = records
+pub fn exchange_server_use(records: &mut [LoadRecord]) {
+    let uses: Vec<Vec<(u64, OtherPartiesUse)>> = records
         .iter()
         .map(|record| record.samples.iter().map(|s| (s.at_ns, other_parties_use(s))).collect())
         .collect();
     for (own, record) in records.iter_mut().enumerate() {
-        let others: Vec<&Vec<(u64, OtherPartiesUse)>> = all
+        let others: Vec<&Vec<(u64, OtherPartiesUse)>> = uses
             .iter()
             .enumerate()
             .filter(|(other, _)| *other != own)
@@ -24,15 +25,16 @@ pub fn see_each_other(records: &mut [LoadRecord]) {
             record
                 .samples
                 .iter_mut()
-                .for_each(|sample| sample.beside = Some(sum(&others, sample.at_ns)));
+                .for_each(|sample| sample.beside = Some(total_use_at(&others, sample.at_ns)));
         }
     }
 }
 
-/// Adds up the resource use of each at the sample nearest to an instant.
-fn sum(all: &[&Vec<(u64, OtherPartiesUse)>], at_ns: u64) -> OtherPartiesUse {
-    let nearest =
-        all.iter().map(|samples| samples.iter().min_by_key(|(own_ns, _)| own_ns.abs_diff(at_ns)));
+/// Returns the sum of the servers' resource use, each at its sample nearest to an instant.
+fn total_use_at(servers: &[&Vec<(u64, OtherPartiesUse)>], at_ns: u64) -> OtherPartiesUse {
+    let nearest = servers
+        .iter()
+        .map(|samples| samples.iter().min_by_key(|(own_ns, _)| own_ns.abs_diff(at_ns)));
     let none = OtherPartiesUse { cpu_ns: Some(0), pids: BTreeSet::new() };
     nearest.fold(none, |sum, used| OtherPartiesUse {
         cpu_ns: sum.cpu_ns.zip(used.and_then(|(_, used)| used.cpu_ns)).map(|(a, b)| a + b),
@@ -44,7 +46,7 @@ fn sum(all: &[&Vec<(u64, OtherPartiesUse)>], at_ns: u64) -> OtherPartiesUse {
     })
 }
 
-/// Returns the resource use of all parties of a start but the generator.
+/// Returns the resource use of all parties of a start except the generator.
 fn other_parties_use(sample: &Sample) -> OtherPartiesUse {
     let parties =
         || sample.parties.iter().filter(|used| !matches!(used.party, Party::Generator(_)));

@@ -1,5 +1,5 @@
-//! A load in the simulated world: the same specification, workers and control, without threads,
-//! sockets or a clock.
+//! Simulates a load with the workers and the control of a real one, but without threads, sockets or
+//! a clock. Tests use it for results that never vary.
 
 use dyno_archive::{LoadRecord, Sample};
 use dyno_engine::sim::{self, World};
@@ -12,17 +12,17 @@ use super::{Edge, LoadSpec};
 /// Reads the simulated server's counters at an instant of the simulated clock.
 pub type CounterReader<'a> = dyn FnMut(u64, Edge) -> Option<Sample> + 'a;
 
-/// Simulates a load to its end. Each worker has its own simulated world. `look` returns samples at
-/// the instants at which a real load takes them, nanoseconds on the world's clock; the load begins
-/// at `began_ns`. `Err`: the specification cannot be loaded, as a sentence.
+/// Simulates a load to its end. Each worker has its own simulated world. `read_counters` returns
+/// samples at the instants at which a real load takes them, nanoseconds on the world's clock. The
+/// load begins at `began_ns`. `Err`: the specification cannot be simulated, as a sentence.
 pub fn simulate(
     spec: &LoadSpec,
     began_ns: u64,
     world: impl Fn(u32) -> World,
-    look: &mut CounterReader<'_>,
+    read_counters: &mut CounterReader<'_>,
 ) -> Result<LoadRecord, String> {
     if spec.load.set_duration_ns().is_none() {
-        return Err("a simulated load needs a duration: it has no other end".into());
+        return Err("a simulated load needs a duration: nothing else ends it".into());
     }
     let workers = spec.threads();
     let mut control = Control::new(spec.window(), workers);
@@ -33,9 +33,9 @@ pub fn simulate(
         reports.push(played.report);
     }
     while let Some((due_ns, edge)) = control.next_sample() {
-        control.record_sample(look(began_ns + due_ns, edge));
+        control.record_sample(read_counters(began_ns + due_ns, edge));
     }
-    let driven = LoadControl {
+    let load_control = LoadControl {
         priority: dyno_archive::plan::Priority::Normal,
         began_ns,
         driver: spec.load.driver,
@@ -44,5 +44,5 @@ pub fn simulate(
         failure: None,
         cut_short: false,
     };
-    Ok(assemble(driven, control.finish(), reports))
+    Ok(assemble(load_control, control.finish(), reports))
 }

@@ -1,11 +1,11 @@
-//! Plans of suites.
+//! Tests that suites resolve to the expected plans.
 
 use dyno_workload::text::Position;
 
 use super::*;
 
 #[test]
-fn kernels_stamps_are_read_by_epoll() {
+fn driver_for_kernel_stamps_is_epoll() {
     let (stamps, none) = ([Probe::KernelStamps].into(), BTreeSet::new());
     assert_eq!(driver(None, &stamps).unwrap(), DriverKind::Epoll);
     assert_eq!(driver(Some(DriverKind::Epoll), &stamps).unwrap(), DriverKind::Epoll);
@@ -14,7 +14,7 @@ fn kernels_stamps_are_read_by_epoll() {
 }
 
 #[test]
-fn every_start_has_an_order_of_its_own_and_the_same_trials() {
+fn list_trials_shuffles_each_launch_separately() {
     let launches = order_launches(2, 20, Order::Random, 1);
     let served = vec![vec![Ok(()), Ok(())], vec![Err("no".to_string()), Ok(())]];
     let steps_of = [vec![0, 1, 2], vec![1, 2, 3]];
@@ -33,14 +33,14 @@ fn every_start_has_an_order_of_its_own_and_the_same_trials() {
     let mut sorted: Vec<_> = drawn.iter().map(Trial::display_order).collect();
     sorted.sort_unstable();
     let all: Vec<_> = fixed.iter().map(Trial::display_order).collect();
-    assert_eq!(sorted, all, "nothing is lost, and launches follow one another");
+    assert_eq!(sorted, all, "every trial is listed, grouped by launch");
     let seeds: std::collections::BTreeSet<u64> = drawn.iter().map(|t| t.seed).collect();
-    assert_eq!(seeds.len(), drawn.len(), "each draws its own");
+    assert_eq!(seeds.len(), drawn.len(), "each trial has its own seed");
     assert!(drawn.is_sorted_by_key(|t| t.launch));
     let orders: std::collections::BTreeSet<Vec<(usize, usize)>> = drawn
         .chunk_by(|a, b| a.launch == b.launch)
-        .filter(|of_launch| of_launch.len() == 6)
-        .map(|of_launch| of_launch.iter().map(|t| (t.workload, t.step)).collect())
+        .filter(|trials| trials.len() == 6)
+        .map(|trials| trials.iter().map(|t| (t.workload, t.step)).collect())
         .collect();
     assert!(orders.len() > 15, "{} different orders in 20 starts", orders.len());
     assert_eq!(drawn, listed(Order::Random, 1));
@@ -67,7 +67,7 @@ fn resolved(subjects: &[(&str, &str)], suite: &str) -> Result<Planned, FileError
 }
 
 #[test]
-fn subjects_of_a_duet_are_up_at_once() {
+fn duet_launches_its_subjects_together() {
     let suite = |subjects: &str| {
         format!(
             "subjects = [{subjects}]\n[suite]\norder = \"duet\"\nrepeats = \
@@ -83,7 +83,7 @@ fn subjects_of_a_duet_are_up_at_once() {
     let cpus = |launch: usize| plan.placement_in(launch, plan.launches[launch].arms[0]).subject;
     assert_eq!((cpus(0), cpus(3), cpus(6)), (vec![0], vec![1], vec![0]));
     let alone = planned(&servers, &suite("\"a\""));
-    assert!(alone.duet.is_empty(), "there is no partner to be loaded with");
+    assert!(alone.duet.is_empty(), "a single subject has no partner");
     let named = planned(&servers, &format!("{}[limits]\ncpuset = \"0\"\n", suite("\"a\", \"b\"")));
     assert!(!named.duet.is_empty() && !named.swaps_cpus);
 }
@@ -97,15 +97,15 @@ fn groups(plan: &Plan) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn controls_are_loaded_with_others_only_where_that_is_asked() {
-    let of = |subjects: &str, more: &str| {
+fn duet_excludes_controls_unless_required() {
+    let resolve_with = |subjects: &str, more: &str| {
         let suite = format!(
             "{subjects}\n[suite]\norder = \"duet\"\nrepeats = 2\nseed = 3\n[load]\nconnections \
              = 4\n{more}"
         );
         planned(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
     };
-    let mixed = of("subjects = [\"a\", \"null\", \"b\"]", "");
+    let mixed = resolve_with("subjects = [\"a\", \"null\", \"b\"]", "");
     assert_eq!(mixed.duet, [0, 2].into());
     assert_eq!(groups(&mixed).iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(groups(&mixed)[0], ["null"]);
@@ -130,18 +130,22 @@ fn controls_are_loaded_with_others_only_where_that_is_asked() {
          \"duet\"\n{twin}"
     );
     let twins = planned(&[("a", "\"h1\"")], &twins);
-    assert_eq!(twins.duet.len(), 4, "a twin is what its other is: {:?}", twins.arms);
-    let pair = of("subjects = [\"a\", \"null\"]", "");
-    assert_eq!(pair.duet, [0, 1].into(), "there is no other subject");
+    assert_eq!(twins.duet.len(), 4, "a twin of a control is a control: {:?}", twins.arms);
+    let pair = resolve_with("subjects = [\"a\", \"null\"]", "");
+    assert_eq!(pair.duet, [0, 1].into(), "the control is the only partner");
     let varied = "[experiment]\nkind = \"toggle\"\nvary = { files = [64, 128] }\n";
-    let dose = of("subjects = [\"null\", \"a\", \"b\"]", varied);
+    let dose = resolve_with("subjects = [\"null\", \"a\", \"b\"]", varied);
     let all: BTreeSet<usize> = (0..dose.arms.len()).collect();
-    assert_eq!((dose.duet.clone(), groups(&dose).len()), (all, 1), "it is about the control");
+    assert_eq!(
+        (dose.duet.clone(), groups(&dose).len()),
+        (all, 1),
+        "the experiment varies the control"
+    );
 }
 
 #[test]
-fn what_is_varied_is_said_by_every_workload() {
-    let of = |arms: &str, more: &str| {
+fn varied_value_unused_by_workload_is_refused() {
+    let resolve_with = |arms: &str, more: &str| {
         let suite = format!(
             "{arms}\n[[workloads]]\npath = \"/{{request.size}}\"\n{more}[load]\nconnections = \
              4\n"
@@ -151,12 +155,12 @@ fn what_is_varied_is_said_by_every_workload() {
     let silent = "[[workloads]]\npath = \"/plain\"\n";
     let made = "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = \
                 { \"request.size\" = [64, 128] }";
-    let wrong = of(made, silent).unwrap_err();
+    let wrong = resolve_with(made, silent).unwrap_err();
     assert!(
         wrong.message.starts_with("workload \"plain\": does not use") && wrong.position.is_some(),
         "{wrong}"
     );
-    assert!(of(made, "").is_ok());
+    assert!(resolve_with(made, "").is_ok());
     let listed = |sizes: [u32; 3]| {
         let [a, b, null] = sizes;
         format!(
@@ -166,12 +170,15 @@ fn what_is_varied_is_said_by_every_workload() {
              kind = \"ladder\""
         )
     };
-    assert!(of(&listed([64, 128, 64]), silent).is_err());
-    assert!(of(&listed([64, 64, 128]), silent).is_ok(), "a control is no arm");
+    assert!(resolve_with(&listed([64, 128, 64]), silent).is_err());
+    assert!(
+        resolve_with(&listed([64, 64, 128]), silent).is_ok(),
+        "the control is not an arm of the experiment"
+    );
 }
 
 #[test]
-fn shares_of_a_duet_count_its_members_only() {
+fn duet_rate_shares_count_members_only() {
     let shares = |subjects: &str, most: u32| {
         let suite = format!(
             "subjects = [{subjects}]\n[suite]\norder = \"duet\"\n[load]\nconnections = 8\nrate \
@@ -184,7 +191,7 @@ fn shares_of_a_duet_count_its_members_only() {
         error.hint.as_deref() == Some("use less than 50%") && error.position.is_some(),
         "{error}"
     );
-    assert!(shares("\"a\", \"b\", \"null\"", 45).is_ok(), "a control is loaded alone");
+    assert!(shares("\"a\", \"b\", \"null\"", 45).is_ok(), "the control is loaded alone");
 }
 
 #[test]
@@ -225,7 +232,7 @@ fn oversized_plan_is_refused() {
 }
 
 #[test]
-fn subjects_get_the_workloads_that_they_speak() {
+fn subject_gets_workloads_of_its_protocols() {
     let plan = planned(
         &[("a", "\"h1\""), ("b", "\"h1\", \"h2c\""), ("c", "\"h2\"")],
         "subjects = [\"a\", \"b\", \"c\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n[load]\n\
@@ -242,9 +249,9 @@ fn subjects_get_the_workloads_that_they_speak() {
         plan.subjects[2].skipped.as_deref(),
         Some("it speaks h2, not h1, and none of the protocols of the other workloads")
     );
-    // The subject that is skipped takes no time.
-    let of_trials = 7 * (plan.load.warmup_ns + plan.load.duration_ns);
-    assert!(expected_ns(&plan) < 3 * START_NS + of_trials);
+    // The skipped subject takes no time.
+    let trials_ns = 7 * (plan.load.warmup_ns + plan.load.duration_ns);
+    assert!(expected_ns(&plan) < 3 * START_NS + trials_ns);
     // A start is warmed for at least a second, for any number of workloads.
     let cold = Plan {
         load: dyno_archive::plan::Load { until_steady: None, ..plan.load.clone() },
@@ -255,7 +262,7 @@ fn subjects_get_the_workloads_that_they_speak() {
 }
 
 #[test]
-fn cpuset_that_is_not_there_is_refused_with_its_place() {
+fn unavailable_cpuset_is_refused_with_position() {
     let source = "subjects = [\"a\"]\n[limits]\ncpuset = \"0,2\"\n";
     let error = check_cpuset(&[0, 2], &[0, 1]).unwrap_err().with_parent("limits");
     let error = error.locate(Path::new("s.toml"), source);
@@ -269,19 +276,19 @@ fn cpuset_that_is_not_there_is_refused_with_its_place() {
 }
 
 #[test]
-fn subject_and_generator_are_kept_apart_where_possible() {
-    let two = place(None, &[], &[0, 1]);
+fn place_parts_separates_subject_and_generator() {
+    let two = place_parts(None, &[], &[0, 1]);
     assert_eq!((two.subject.as_slice(), two.generator.as_slice()), (&[0][..], &[1][..]));
     assert!(two.is_disjoint());
-    let eight = place(None, &[], &[0, 1, 2, 3, 4, 5, 6, 7]);
+    let eight = place_parts(None, &[], &[0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(eight.generator, [6, 7]);
-    assert!(!place(None, &[], &[3]).is_disjoint());
-    assert_eq!(place(Some(vec![0, 1]), &[], &[0, 1, 2]).generator, [2]);
+    assert!(!place_parts(None, &[], &[3]).is_disjoint());
+    assert_eq!(place_parts(Some(vec![0, 1]), &[], &[0, 1, 2]).generator, [2]);
     // Back ends have their CPUs exclusively if others are left.
-    let three = place(None, &[2], &[0, 1, 2]);
+    let three = place_parts(None, &[2], &[0, 1, 2]);
     assert_eq!((three.subject, three.generator), (vec![0], vec![1]));
-    assert_eq!(place(Some(vec![0]), &[1], &[0, 1, 2]).generator, [2]);
-    assert_eq!(place(Some(vec![0]), &[1], &[0, 1]).generator, [1]);
-    assert_eq!(place(None, &[1], &[0, 1]).subject, [0]);
-    assert!(!place(Some(vec![0, 1]), &[], &[0, 1]).is_disjoint());
+    assert_eq!(place_parts(Some(vec![0]), &[1], &[0, 1, 2]).generator, [2]);
+    assert_eq!(place_parts(Some(vec![0]), &[1], &[0, 1]).generator, [1]);
+    assert_eq!(place_parts(None, &[1], &[0, 1]).subject, [0]);
+    assert!(!place_parts(Some(vec![0, 1]), &[], &[0, 1]).is_disjoint());
 }

@@ -1,4 +1,4 @@
-//! The canary: a fixed piece of work before each start, on the CPUs that the server will have. It
+//! Measures the canary: a fixed piece of work before each start, on the first CPU of the server. It
 //! detects a machine that has become slower, independently of the server.
 
 use std::hint::black_box;
@@ -9,26 +9,27 @@ use dyno_driver::sys::thread_run_ns;
 use dyno_launch::set_affinity;
 use dyno_observer::monotonic_ns;
 
-/// Pieces of each canary: about a fifth of a second together.
+/// Pieces of each canary. Together they take about a fifth of a second.
 const PIECES: usize = 10;
 
-/// Steps of a piece. Each needs the one before, and a word from anywhere in the buffer.
+/// Steps of a piece. Each depends on the preceding one, and on a word anywhere in the buffer.
 const STEPS: u32 = 1_000_000;
 
-/// Words of the buffer: 2 MiB, more than a CPU's first caches, which neighbours share less.
+/// Words of the buffer: 2 MiB, more than the CPU's inner caches, so that the load of shared caches
+/// by other programs has an effect.
 const WORDS: usize = 1 << 18;
 
 /// Runs the work on one CPU, because CPUs may differ in speed. `None`: no thread can be bound to
 /// it.
 pub(super) fn measure(cpu: u32) -> Option<Canary> {
     // On a separate thread, whose CPU affinity affects no other code.
-    let singing = thread::spawn(move || {
+    let worker = thread::spawn(move || {
         set_affinity(&[cpu]).ok()?;
         let mut words: Vec<u64> = (0..WORDS as u64).collect();
         let pieces = (0..PIECES).map(|_| piece(&mut words)).collect();
         Some(Canary { steps: u64::from(STEPS), pieces })
     });
-    singing.join().ok().flatten()
+    worker.join().ok().flatten()
 }
 
 /// Times one piece. Both clocks are read immediately before and after it, so that nothing else is
@@ -57,11 +58,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_piece_is_timed_by_both_clocks() {
-        let canary =
-            measure(dyno_launch::allowed_cpus()[0]).expect("this thread may run where it runs");
+    fn canary_times_every_piece_by_both_clocks() {
+        let canary = measure(dyno_launch::allowed_cpus()[0])
+            .expect("this thread can be bound to an allowed CPU");
         assert_eq!((canary.pieces.len(), canary.steps), (PIECES, u64::from(STEPS)));
         assert!(canary.pieces.iter().all(|piece| piece.wall_ns > 0 && piece.cpu_ns > 0));
-        assert_eq!(measure(4000), None, "there is no such CPU");
+        assert_eq!(measure(4000), None, "CPU 4000 does not exist");
     }
 }

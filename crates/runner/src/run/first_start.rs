@@ -1,5 +1,5 @@
-//! Facts that only the first start of an arm provides: its program, and its resource use without
-//! requests.
+//! Inspects the first start of an arm: its program, and its resource use without requests. Later
+//! starts are the same program, so one inspection is enough.
 
 use std::thread;
 
@@ -10,11 +10,11 @@ use dyno_observer::{Files, Reads, binary};
 
 use super::Runner;
 use super::running_parts::{Launched, MonitoredProcesses};
-use crate::limits::IDLE;
+use crate::limits::IDLE_MEASUREMENT;
 
 impl Runner<'_> {
     /// Inspects a subject that is ready, before its first load.
-    pub(super) fn look_at_first(
+    pub(super) fn inspect_first_start(
         &self,
         launch: usize,
         record: &mut PartStart,
@@ -31,27 +31,29 @@ impl Runner<'_> {
             files: Files::default(),
         };
         let (before, cpu_before) = (watched.sample(Reads::All), sampler.cpu_ns());
-        // There are no requests meanwhile: all resource use is the server's own.
-        thread::sleep(IDLE);
+        // There are no requests during this time, so all resource use is the server's own.
+        thread::sleep(IDLE_MEASUREMENT);
         let (after, cpu_after) = (watched.sample(Reads::All), sampler.cpu_ns());
-        let woken = |sample: &Sample| sample.party_use(Party::SUBJECT).and_then(wakeups);
-        let since = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
+        let count_wakeups = |sample: &Sample| sample.party_use(Party::SUBJECT).and_then(wakeups);
+        let growth = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
         record.idle = Some(IdleUse {
             length_ns: after.at_ns - before.at_ns,
-            cpu_ns: since(cpu_before, cpu_after),
-            wakeups: since(woken(&before), woken(&after)),
+            cpu_ns: growth(cpu_before, cpu_after),
+            wakeups: growth(count_wakeups(&before), count_wakeups(&after)),
         });
-        record.binary = after.party_use(Party::SUBJECT).and_then(busiest).and_then(binary::inspect);
+        record.binary =
+            after.party_use(Party::SUBJECT).and_then(busiest_process).and_then(binary::inspect);
     }
 }
 
+/// Returns the number of times that a party's threads were woken.
 fn wakeups(used: &PartyUse) -> Option<u64> {
     used.threads.iter().map(|t| t.seen.map(|seen| seen.wakeups).or(t.switches_voluntary)).sum()
 }
 
-/// Returns the process whose threads ran longest.
-fn busiest(used: &PartyUse) -> Option<u32> {
-    let ran =
+/// Returns the process whose threads have used the most CPU time.
+fn busiest_process(used: &PartyUse) -> Option<u32> {
+    let run_ns =
         |pid: u32| used.threads.iter().filter(|t| t.pid == pid).map(|t| t.run_ns).sum::<u64>();
-    used.threads.iter().map(|t| t.pid).max_by_key(|pid| ran(*pid))
+    used.threads.iter().map(|t| t.pid).max_by_key(|pid| run_ns(*pid))
 }

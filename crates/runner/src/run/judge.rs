@@ -1,4 +1,5 @@
-//! Judges why a subject does not serve as it should, from observations only.
+//! Finds the reason why a subject has failed, from its exit status, memory kills and responses. The
+//! reason decides whether the failure is a result of the subject or a fault of the machine.
 
 use std::process::ExitStatus;
 
@@ -16,38 +17,38 @@ pub(super) enum LastEvent<'a> {
     Step,
 }
 
-/// Returns why a subject can be used no further. `None`: it serves.
+/// Returns why a subject cannot be used any further. `None`: it serves.
 ///
-/// `ended`: how its first process ended, if it has. `oom_kills`: processes of it that its memory
-/// limit killed. `answered`: the response to a request that every running subject serves, or why
-/// there was none.
+/// `exit_status`: that of its first process, if it has exited. `oom_kills`: number of its processes
+/// that the memory limit killed. `response`: whether it responded to a request that every running
+/// subject serves, or why not.
 pub(super) fn judge(
-    ended: Option<ExitStatus>,
+    exit_status: Option<ExitStatus>,
     oom_kills: u64,
-    answered: &Result<(), String>,
-    what: LastEvent<'_>,
+    response: &Result<(), String>,
+    event: LastEvent<'_>,
 ) -> Option<Failure> {
-    let failure = match what {
-        LastEvent::Check(check) => after_check(ended, answered, check),
+    let failure = match event {
+        LastEvent::Check(check) => after_check(exit_status, response, check),
         LastEvent::Load(words) => Failure { kind: FailureKind::Crashed, message: words.into() },
-        LastEvent::Step => after_step(ended, oom_kills, answered)?,
+        LastEvent::Step => after_step(exit_status, oom_kills, response)?,
     };
     Some(memory_first(oom_kills, failure))
 }
 
 /// Judges a failed check: incorrect responses, or a dead server.
 fn after_check(
-    ended: Option<ExitStatus>,
-    answered: &Result<(), String>,
+    exit_status: Option<ExitStatus>,
+    response: &Result<(), String>,
     check: &CheckResult,
 ) -> Failure {
     let message = format!("check {:?}: {}", check.name, check.detail());
-    match ended {
+    match exit_status {
         Some(status) => Failure {
             kind: FailureKind::Crashed,
             message: format!("its process ended with {status} during the checks: {message}"),
         },
-        None if answered.is_err() => Failure {
+        None if response.is_err() => Failure {
             kind: FailureKind::Deaf,
             message: format!("it runs, but stopped responding during the checks: {message}"),
         },
@@ -56,17 +57,17 @@ fn after_check(
 }
 
 fn after_step(
-    ended: Option<ExitStatus>,
+    exit_status: Option<ExitStatus>,
     oom_kills: u64,
-    answered: &Result<(), String>,
+    response: &Result<(), String>,
 ) -> Option<Failure> {
-    let message = match answered {
+    let message = match response {
         Err(error) => format!("it runs, but did not respond to a request after the step: {error}"),
         // A master that restarts its killed workers responds, but breaks its contract.
         Ok(()) if oom_kills > 0 => "it runs, but some of its processes were restarted".into(),
         Ok(()) => return None,
     };
-    Some(match ended {
+    Some(match exit_status {
         Some(status) => Failure {
             kind: FailureKind::Crashed,
             message: format!("its process ended with {status} after the step"),
@@ -75,7 +76,8 @@ fn after_step(
     })
 }
 
-/// Blames the memory limit if it killed a process: every other symptom follows from that.
+/// Reports the memory limit as the cause if it killed a process, because every other symptom
+/// follows from that.
 pub(super) fn memory_first(oom_kills: u64, failure: Failure) -> Failure {
     match oom_kills {
         0 => failure,
@@ -107,18 +109,18 @@ mod tests {
     use FailureKind::{Crashed, Deaf, OutOfMemory, WrongAnswers};
 
     fn judged_failure(
-        ended: Option<i32>,
+        exit_status: Option<i32>,
         oom_kills: u64,
-        answered: Result<(), &str>,
-        what: LastEvent<'_>,
+        response: Result<(), &str>,
+        event: LastEvent<'_>,
     ) -> Option<(FailureKind, String)> {
-        let answered = answered.map_err(String::from);
-        let failure = judge(ended.map(ExitStatus::from_raw), oom_kills, &answered, what)?;
+        let response = response.map_err(String::from);
+        let failure = judge(exit_status.map(ExitStatus::from_raw), oom_kills, &response, event)?;
         Some((failure.kind, failure.message))
     }
 
     #[test]
-    fn failed_check_is_reported_with_the_state_of_the_server() {
+    fn failed_check_is_reported_with_server_state() {
         let check = CheckResult {
             of_life: false,
             name: "json".into(),
@@ -135,27 +137,27 @@ mod tests {
         let killed = "its process ended with signal: 9 (SIGKILL) during the checks";
         let deaf = "it runs, but stopped responding during the checks";
         let limit = "the memory limit killed 2 of its processes";
-        for (ended, oom_kills, answered, kind, message) in [
+        for (exit_status, oom_kills, response, kind, message) in [
             (None, 0, Ok(()), WrongAnswers, why.to_string()),
             (None, 0, Err("refused"), Deaf, format!("{deaf}: {why}")),
-            // It has ended, even if another process responds in its place.
+            // The process has exited, even if another process responds in its place.
             (Some(9), 0, Ok(()), Crashed, format!("{killed}: {why}")),
             (Some(9), 0, Err("refused"), Crashed, format!("{killed}: {why}")),
             (None, 2, Ok(()), OutOfMemory, format!("{limit}: {why}")),
             (Some(9), 2, Err("refused"), OutOfMemory, format!("{limit}: {killed}: {why}")),
         ] {
-            let judged = judged_failure(ended, oom_kills, answered, check);
-            assert_eq!(judged, Some((kind, message)), "{ended:?} {oom_kills} {answered:?}");
+            let judged = judged_failure(exit_status, oom_kills, response, check);
+            assert_eq!(judged, Some((kind, message)), "{exit_status:?} {oom_kills} {response:?}");
         }
     }
 
     #[test]
-    fn after_a_step_a_server_answers_or_is_of_no_use() {
+    fn server_without_response_after_step_has_failed() {
         let deaf = "it runs, but did not respond to a request after the step";
-        let again = "it runs, but some of its processes were restarted";
+        let restarted = "it runs, but some of its processes were restarted";
         let limit = "the memory limit killed 1 of its processes";
-        let ended_so = "its process ended with exit status: 3 after the step";
-        for (ended, oom_kills, answered, wanted) in [
+        let exited = "its process ended with exit status: 3 after the step";
+        for (exit_status, oom_kills, response, wanted) in [
             (None, 0, Ok(()), None),
             (
                 None,
@@ -163,17 +165,17 @@ mod tests {
                 Err("no response in time"),
                 Some((Deaf, format!("{deaf}: no response in time"))),
             ),
-            (Some(3 << 8), 0, Err("refused"), Some((Crashed, ended_so.to_string()))),
-            (None, 1, Ok(()), Some((OutOfMemory, format!("{limit}: {again}")))),
-            (Some(3 << 8), 1, Err("refused"), Some((OutOfMemory, format!("{limit}: {ended_so}")))),
+            (Some(3 << 8), 0, Err("refused"), Some((Crashed, exited.to_string()))),
+            (None, 1, Ok(()), Some((OutOfMemory, format!("{limit}: {restarted}")))),
+            (Some(3 << 8), 1, Err("refused"), Some((OutOfMemory, format!("{limit}: {exited}")))),
         ] {
-            let judged = judged_failure(ended, oom_kills, answered, LastEvent::Step);
-            assert_eq!(judged, wanted, "{ended:?} {oom_kills} {answered:?}");
+            let judged = judged_failure(exit_status, oom_kills, response, LastEvent::Step);
+            assert_eq!(judged, wanted, "{exit_status:?} {oom_kills} {response:?}");
         }
     }
 
     #[test]
-    fn load_that_ended_with_its_server_says_how() {
+    fn server_exit_under_load_is_the_failure_message() {
         let words = "its process ended with signal: 11 under load";
         let load =
             |oom_kills| judged_failure(None, oom_kills, Ok(()), LastEvent::Load(words)).unwrap();

@@ -1,5 +1,5 @@
-//! Checks of the promises about a server's life, in separate starts, while the back ends of the
-//! measured start are up.
+//! Checks the lifecycle promises of a contract: how a server starts, uses its back ends and stops.
+//! The checks use separate starts, so that a failed check does not affect a measured start.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -34,12 +34,11 @@ use super::judge::{harness, interrupted_failure};
 use super::running_parts::{CheckedListener, RunningPart};
 use super::start::{Ports, Recipe, RunSetup, Spawned};
 
-/// Interval between checks of an awaited condition. The cost is negligible, and nothing is measured
-/// meanwhile.
-const GLANCE: Duration = Duration::from_millis(20);
+/// Interval between checks of an awaited condition. Nothing is measured meanwhile.
+const CONDITION_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A start of a subject whose back ends are behind relays.
-struct Stage {
+/// A separate start of a subject, with a relay in front of each back end.
+struct RelayedStart {
     part: RunningPart,
     port: u16,
     relays: Vec<BackendRelays>,
@@ -53,24 +52,26 @@ struct BackendRelays {
     tls: Relay,
 }
 
-/// Output of a stage in bytes, and its requests, at the begin of a check.
+/// Amount of output and of requests to back ends when a check begins.
 struct Mark {
+    /// Length of the output, bytes.
     printed: u64,
-    asked: Vec<(Vec<usize>, Vec<usize>)>,
+    /// Marks of each back end's relays: plain, TLS.
+    requests: Vec<(Vec<usize>, Vec<usize>)>,
 }
 
-/// A start's subject, for the promises about its life.
-struct Rehearsal<'a> {
+/// The subject whose lifecycle is checked, and the measured start that the checks precede.
+struct CheckedSubject<'a> {
     recipe: &'a Recipe<'a>,
-    /// Its name in the report.
+    /// The subject's name in the report.
     name: &'a str,
     start: &'a StartRecord,
     setup: &'a RunSetup,
 }
 
 impl Runner<'_> {
-    /// Checks the promises about a subject's life. `Err`: they cannot be checked.
-    pub(super) fn rehearse(
+    /// Checks the lifecycle promises of a subject. `Err`: they cannot be checked.
+    pub(super) fn check_lifecycle(
         &mut self,
         record: &StartRecord,
         arm: &Arm,
@@ -78,61 +79,63 @@ impl Runner<'_> {
         setup: &RunSetup,
     ) -> Result<Vec<CheckResult>, Failure> {
         let definition = recipe.definition;
-        let rehearsal = Rehearsal { recipe, name: &arm.name, start: record, setup };
-        let mut stage: Option<Stage> = None;
+        let checked = CheckedSubject { recipe, name: &arm.name, start: record, setup };
+        let mut running: Option<RelayedStart> = None;
         let mut results = Vec::new();
         for (check, life) in lifecycle_promises(&definition.contracts) {
             if self.interrupts.count() > 0 {
                 return Err(interrupted_failure());
             }
             if life.look.is_refusal() && definition.start.has_own_port() {
-                self.end(stage.take(), definition);
+                self.stop_relayed(running.take(), definition);
             }
-            let seen = match life.look {
-                _ if needs_a_back_end(life) && recipe.others.is_empty() => {
+            let result = match life.look {
+                _ if needs_backend(life) && recipe.others.is_empty() => {
                     Err(Problem::Wrong(NO_BACKENDS.into()))
                 }
                 PromiseKind::Serves | PromiseKind::Stops => {
-                    let up = match stage.take() {
-                        Some(stage) => stage,
-                        None => self.stage(&rehearsal)?,
+                    let start = match running.take() {
+                        Some(start) => start,
+                        None => self.start_relayed(&checked)?,
                     };
                     if life.look == PromiseKind::Serves {
-                        let seen = serves(check, life, &up);
-                        stage = Some(up);
-                        seen
+                        let result = check_serving(check, life, &start);
+                        running = Some(start);
+                        result
                     } else {
-                        self.stops(check, life, definition, up)
+                        self.check_stop(check, life, definition, start)
                     }
                 }
                 PromiseKind::RefusesMissing => match without_addresses(definition) {
                     Some(without) => {
-                        self.refuses(life, &rehearsal, &Recipe { definition: &without, ..*recipe })?
+                        let recipe = Recipe { definition: &without, ..*recipe };
+                        self.check_refusal(life, &checked, &recipe)?
                     }
                     None => Err(Problem::Wrong(NO_ADDRESS.into())),
                 },
                 PromiseKind::RefusesUnreachable => {
                     let others = unused_addresses(recipe.others).map_err(harness)?;
-                    self.refuses(life, &rehearsal, &Recipe { others: &others, ..*recipe })?
+                    self.check_refusal(life, &checked, &Recipe { others: &others, ..*recipe })?
                 }
             };
-            results.push(result(check, definition, seen)?);
+            results.push(check_result(check, definition, result)?);
         }
-        self.end(stage, definition);
+        self.stop_relayed(running, definition);
         // A check that the user interrupted has no result.
         if self.interrupts.count() > 0 { Err(interrupted_failure()) } else { Ok(results) }
     }
 
-    fn end(&self, stage: Option<Stage>, definition: &Definition) {
-        let Some(stage) = stage else { return };
+    fn stop_relayed(&self, start: Option<RelayedStart>, definition: &Definition) {
+        let Some(start) = start else { return };
         let patience = || self.interrupts.patience();
-        let kept = self.runtime_files(&stage.part.process);
-        stage.part.process.stop(definition.stop.signal, definition.stop.deadline_ns, patience);
-        kept.remove();
+        let files = self.runtime_files(&start.part.process);
+        start.part.process.stop(definition.stop.signal, definition.stop.deadline_ns, patience);
+        files.remove();
     }
 
-    /// Starts the subject behind relays. A failure has its last lines in the record of the start.
-    fn stage(&mut self, of: &Rehearsal<'_>) -> Result<Stage, Failure> {
+    /// Starts the subject with relays in front of its back ends. The message of a failure includes
+    /// the last lines of the subject's output.
+    fn start_relayed(&mut self, checked: &CheckedSubject<'_>) -> Result<RelayedStart, Failure> {
         let start_relays = |(name, ports): &(String, Ports)| {
             Ok(BackendRelays {
                 name: name.clone(),
@@ -140,17 +143,17 @@ impl Runner<'_> {
                 tls: Relay::new(ports.tls)?,
             })
         };
-        let relays = of.recipe.others.iter().map(start_relays).collect::<io::Result<Vec<_>>>();
+        let relays = checked.recipe.others.iter().map(start_relays).collect::<io::Result<Vec<_>>>();
         let relays = relays.map_err(|error| harness(error.to_string()))?;
-        let port_of = |b: &BackendRelays| {
-            (b.name.clone(), Ports { plain: b.plain.port(), tls: b.tls.port() })
-        };
-        let others: Vec<(String, Ports)> = relays.iter().map(port_of).collect();
-        let mut scratch = of.scratch();
-        let started =
-            self.start_part(&mut scratch, &Recipe { others: &others, ..*of.recipe }, of.setup);
+        let ports =
+            |relays: &BackendRelays| Ports { plain: relays.plain.port(), tls: relays.tls.port() };
+        let others: Vec<(String, Ports)> =
+            relays.iter().map(|relays| (relays.name.clone(), ports(relays))).collect();
+        let mut record = checked.unreported_record();
+        let recipe = Recipe { others: &others, ..*checked.recipe };
+        let started = self.start_part(&mut record, &recipe, checked.setup);
         let (part, ports) = started.map_err(|failure| {
-            let tail = scratch.parts[0]
+            let tail = record.parts[0]
                 .log_tail
                 .take()
                 .map_or(String::new(), |tail| format!("\nits output:\n{tail}"));
@@ -158,18 +161,19 @@ impl Runner<'_> {
                 format!("in a separate start for the lifecycle checks: {}{tail}", failure.message);
             Failure { message, ..failure }
         })?;
-        Ok(Stage { part, port: ports.plain, relays })
+        Ok(RelayedStart { part, port: ports.plain, relays })
     }
 
-    /// Starts the subject so that it must not come up, and waits for its exit.
-    fn refuses(
+    /// Starts the subject with missing or unreachable back ends, and checks that it exits.
+    fn check_refusal(
         &mut self,
         life: &LifecyclePromise,
-        of: &Rehearsal<'_>,
+        checked: &CheckedSubject<'_>,
         recipe: &Recipe<'_>,
     ) -> Result<Result<String, Problem>, Failure> {
-        let Spawned { mut process, ports, .. } = self.spawn(&mut of.scratch(), recipe, of.setup)?;
-        // Read right after exec: the time to its end is reported and compared with the contract's
+        let Spawned { mut process, ports, .. } =
+            self.spawn(&mut checked.unreported_record(), recipe, checked.setup)?;
+        // Read right after exec: the time to the exit is reported and compared with the contract's
         // limit.
         let began = Instant::now();
         let status = loop {
@@ -182,31 +186,32 @@ impl Runner<'_> {
             if began.elapsed() > life.within {
                 break None;
             }
-            thread::sleep(GLANCE);
+            thread::sleep(CONDITION_CHECK_INTERVAL);
         };
         let took = began.elapsed();
-        let seen = refusal(status, took, &process.log_tail());
-        let seen = seen.and_then(|words| {
-            check_sightings(&life.prints, &printed_since(&process.log(), 0)?, ports.plain)
+        let result = refusal(status, took, &process.log_tail());
+        let result = result.and_then(|words| {
+            check_output(&life.prints, &printed_since(&process.log(), 0)?, ports.plain)
                 .map(|()| words)
         });
-        let kept = self.runtime_files(&process);
+        let files = self.runtime_files(&process);
         process.stop(recipe.definition.stop.signal, recipe.definition.stop.deadline_ns, || {
             Patience::None
         });
-        kept.remove();
-        Ok(seen)
+        files.remove();
+        Ok(result)
     }
 
-    /// Asks the subject to end while its request waits for a back end.
-    fn stops(
+    /// Checks that the subject completes a request that waits for a back end when the signal to
+    /// stop arrives, and then exits.
+    fn check_stop(
         &self,
         check: &Check,
         life: &LifecyclePromise,
         definition: &Definition,
-        stage: Stage,
+        start: RelayedStart,
     ) -> Result<String, Problem> {
-        let Stage { part: RunningPart { process, listeners, .. }, port, relays } = stage;
+        let RelayedStart { part: RunningPart { process, listeners, .. }, port, relays } = start;
         let log = process.log();
         let before = Mark::new(&relays, log.len());
         let client = first_client(&listeners)?;
@@ -214,38 +219,39 @@ impl Runner<'_> {
         let patience = || self.interrupts.patience();
         let signal = definition.stop.signal;
         hold(true);
-        let (was_under_way, answer, stopped) = thread::scope(|scope| {
-            let answer = scope.spawn(|| exchange::run(check, client, ServerLoad::Idle));
-            let is_under_way =
-                !relays.is_empty() && is_soon(CHECK / 2, || before.is_asked(&relays));
+        let (was_in_flight, result, stopped) = thread::scope(|scope| {
+            let request = scope.spawn(|| exchange::run(check, client, ServerLoad::Idle));
+            let is_in_flight =
+                !relays.is_empty() && wait_for(CHECK / 2, || before.has_new_requests(&relays));
             let release = scope.spawn(|| {
                 thread::sleep(RESPONSE_DELAY);
                 hold(false);
             });
             // Without a back end to delay it, the response has arrived before the signal is sent.
-            let answer = if is_under_way { Err(answer) } else { Ok(answer.join()) };
+            let result = if is_in_flight { Err(request) } else { Ok(request.join()) };
             let stopped = process.stop_with_status(signal, life.within.as_nanos() as u64, patience);
             let _ = release.join();
-            (is_under_way, answer.unwrap_or_else(thread::ScopedJoinHandle::join), stopped)
+            (is_in_flight, result.unwrap_or_else(thread::ScopedJoinHandle::join), stopped)
         });
-        let answer = answer.map_err(|_| {
+        let result = result.map_err(|_| {
             Problem::Wrong("dyno's client ended before the check was complete".into())
         })?;
-        if !answer.ok {
-            let words = format!("the request in flight had no correct response: {}", answer.got);
-            return Err(if answer.answered { Problem::Wrong(words) } else { Problem::Late(words) });
+        if !result.ok {
+            let words = format!("the request in flight had no correct response: {}", result.got);
+            return Err(if result.answered { Problem::Wrong(words) } else { Problem::Late(words) });
         }
-        let took = stopped_well(stopped, signal, life.within)?;
-        check_sightings(&life.prints, &printed_since(&log, before.printed)?, port)?;
-        if !relays.is_empty() && !was_under_way {
-            return Err(Problem::Late(format!("{NOTHING_UNDER_WAY}: {}", answer.got)));
+        let took = exit_seconds(stopped, signal, life.within)?;
+        check_output(&life.prints, &printed_since(&log, before.printed)?, port)?;
+        if !relays.is_empty() && !was_in_flight {
+            return Err(Problem::Late(format!("{NOTHING_IN_FLIGHT}: {}", result.got)));
         }
-        Ok(format!("{}, and then an exit after {took:.2} s", answer.got))
+        Ok(format!("{}, and then an exit after {took:.2} s", result.got))
     }
 }
 
-/// Returns the time to its exit, seconds, if it exited by itself and as requested.
-fn stopped_well(
+/// Returns the time from the signal to the server's exit, seconds. `Err`: it did not exit in time,
+/// or with a failure status.
+fn exit_seconds(
     stopped: Option<(StopRecord, Option<ExitStatus>)>,
     signal: Signal,
     within: Duration,
@@ -260,22 +266,22 @@ fn stopped_well(
         )));
     }
     // Shells and virtual machines exit with 128 plus the signal's number.
-    let is_well = status.is_none_or(|status| {
+    let is_clean = status.is_none_or(|status| {
         status.success()
             || status.signal() == Some(signal.number())
             || status.code() == Some(128 + signal.number())
     });
     match status {
-        Some(status) if !is_well => {
+        Some(status) if !is_clean => {
             Err(Problem::Wrong(format!("the server responded, and then ended with {status}")))
         }
         _ => Ok(stop.took_ns as f64 / 1e9),
     }
 }
 
-impl Rehearsal<'_> {
-    /// Returns a record of a start that no report shows.
-    fn scratch(&self) -> StartRecord {
+impl CheckedSubject<'_> {
+    /// Returns the record of a separate start, which is not archived.
+    fn unreported_record(&self) -> StartRecord {
         StartRecord {
             parts: vec![PartStart::new(Party::SUBJECT, self.name.into())],
             ..self.start.clone()
@@ -288,45 +294,51 @@ const NO_ADDRESS: &str = "no variable in the subject's `env` has the address of 
 
 const NO_BACKENDS: &str = "the server has no back ends, so this promise cannot be checked";
 
-const NOTHING_UNDER_WAY: &str = "the server responded without requests to its back ends, so no \
+const NOTHING_IN_FLIGHT: &str = "the server responded without requests to its back ends, so no \
                                  request was in flight at the signal";
 
 /// Returns whether a promise is about a server's back ends.
-fn needs_a_back_end(life: &LifecyclePromise) -> bool {
+fn needs_backend(life: &LifecyclePromise) -> bool {
     life.look.is_refusal() || !life.asks.is_empty()
 }
 
-/// Returns the definition without the variables that hold the address of a back end; `None`: there
-/// are none.
+/// Returns the definition without the variables that hold the address of a back end. `None`: it has
+/// no such variables.
 fn without_addresses(definition: &Definition) -> Option<Definition> {
     let mut without = definition.clone();
     without.start.env.retain(|_, value| backends_in(value).next().is_none());
     (without.start.env.len() < definition.start.env.len()).then_some(without)
 }
 
-/// Returns addresses without a listener, in place of those of the back ends.
+/// Returns addresses without a listener, as replacements for those of the back ends.
 fn unused_addresses(others: &[(String, Ports)]) -> Result<Vec<(String, Ports)>, String> {
     let free = ports::free_ports(2 * others.len(), dyno_observer::monotonic_ns())?;
-    let each = others.iter().zip(free.chunks(2));
-    Ok(each
+    Ok(others
+        .iter()
+        .zip(free.chunks(2))
         .map(|((name, _), free)| (name.clone(), Ports { plain: free[0], tls: free[1] }))
         .collect())
 }
 
-fn result(
+fn check_result(
     check: &Check,
     definition: &Definition,
-    seen: Result<String, Problem>,
+    result: Result<String, Problem>,
 ) -> Result<CheckResult, Failure> {
     let protocol = definition.protocols.first().copied().unwrap_or_default();
-    // The words for request and expectation do not depend on the address.
+    // The description of the request and the expectation does not depend on the address.
     let listener =
         Listener { addr: (Ipv4Addr::LOCALHOST, 0).into(), protocol: Protocol::H1, authority: None };
-    let words = ProbeClient::new(&listener).map_err(harness)?;
+    let client = ProbeClient::new(&listener).map_err(harness)?;
     let waived = check.is_named_in(&definition.waive, protocol);
-    Ok(CheckResult { protocol, waived, ..exchange::result(check, &words, seen, ServerLoad::Idle) })
+    Ok(CheckResult {
+        protocol,
+        waived,
+        ..exchange::result(check, &client, result, ServerLoad::Idle)
+    })
 }
 
+/// Judges the exit of a server that was to refuse its start. `Ok`: it failed with an exit status.
 fn refusal(status: Option<ExitStatus>, took: Duration, tail: &str) -> Result<String, Problem> {
     let took = took.as_secs_f64();
     let printed = if tail.is_empty() { "nothing".into() } else { format!("\n{tail}") };
@@ -352,42 +364,46 @@ fn refusal(status: Option<ExitStatus>, took: Duration, tail: &str) -> Result<Str
     }
 }
 
-/// Sends the requests, and checks the server's output and its requests to back ends.
-fn serves(check: &Check, life: &LifecyclePromise, stage: &Stage) -> Result<String, Problem> {
+/// Sends the requests of a check, and checks the server's output and its requests to back ends.
+fn check_serving(
+    check: &Check,
+    life: &LifecyclePromise,
+    start: &RelayedStart,
+) -> Result<String, Problem> {
     if let Some((name, _)) =
-        life.asks.iter().find(|(name, _)| !stage.relays.iter().any(|b| b.name == *name))
+        life.asks.iter().find(|(name, _)| !start.relays.iter().any(|b| b.name == *name))
     {
-        let known: Vec<&str> = stage.relays.iter().map(|b| b.name.as_str()).collect();
+        let known: Vec<&str> = start.relays.iter().map(|b| b.name.as_str()).collect();
         return Err(Problem::Wrong(format!(
             "the server has no back end {name:?}, only {}",
             known.join(", ")
         )));
     }
-    let log = stage.part.process.log();
+    let log = start.part.process.log();
     let mark = match check.requests.len() {
-        0 => Mark { printed: 0, asked: vec![(Vec::new(), Vec::new()); stage.relays.len()] },
-        _ => Mark::new(&stage.relays, log.len()),
+        0 => Mark { printed: 0, requests: vec![(Vec::new(), Vec::new()); start.relays.len()] },
+        _ => Mark::new(&start.relays, log.len()),
     };
     let mut words = Vec::new();
     if !check.requests.is_empty() {
-        let answer = exchange::run(check, first_client(&stage.part.listeners)?, ServerLoad::Idle);
-        match (answer.ok, answer.answered) {
-            (true, _) => words.push(answer.got),
-            (false, true) => return Err(Problem::Wrong(answer.got)),
-            (false, false) => return Err(Problem::Late(answer.got)),
+        let result = exchange::run(check, first_client(&start.part.listeners)?, ServerLoad::Idle);
+        match (result.ok, result.answered) {
+            (true, _) => words.push(result.got),
+            (false, true) => return Err(Problem::Wrong(result.got)),
+            (false, false) => return Err(Problem::Late(result.got)),
         }
     }
-    await_sightings(life, stage, &mark)?;
-    check_sightings(&life.prints, &printed_since(&log, mark.printed)?, stage.port)?;
+    wait_for_expected(life, start, &mark)?;
+    check_output(&life.prints, &printed_since(&log, mark.printed)?, start.port)?;
     for (backend, sighting) in &life.asks {
-        let asked = mark.requests_since(stage, backend)?;
-        let n = sighting.count(asked.iter().map(Vec::as_slice), stage.port);
+        let requests = mark.requests_since(start, backend)?;
+        let n = sighting.count(requests.iter().map(Vec::as_slice), start.port);
         let Sighting { matches, .. } = sighting;
         if !sighting.times.admits(n) {
-            let shown = shown_requests(&asked);
+            let first = request_lines(&requests);
             return Err(Problem::Wrong(format!(
                 "the server sent {backend} {matches} {n} times, and its first requests \
-                 were:{shown}"
+                 were:{first}"
             )));
         }
         words.push(format!("the server sent {backend} {matches} {n} times"));
@@ -396,22 +412,26 @@ fn serves(check: &Check, life: &LifecyclePromise, stage: &Stage) -> Result<Strin
     Ok(words.join(", "))
 }
 
-/// Waits for expected output and requests. Where a promise has an upper limit, also waits for
-/// further ones.
-fn await_sightings(life: &LifecyclePromise, stage: &Stage, mark: &Mark) -> Result<(), Problem> {
-    let log = stage.part.process.log();
+/// Waits for the expected output and requests. If a promise has an upper limit, also waits for
+/// excess output and requests.
+fn wait_for_expected(
+    life: &LifecyclePromise,
+    start: &RelayedStart,
+    mark: &Mark,
+) -> Result<(), Problem> {
+    let log = start.part.process.log();
     let is_missing = || -> Result<bool, Problem> {
         let printed = printed_since(&log, mark.printed)?;
-        let of_prints = life.prints.iter().any(|s| wants_more(s, &printed, stage.port));
-        let of_asks = life.asks.iter().map(|(backend, s)| {
-            Ok(wants_more(s, &mark.requests_since(stage, backend)?, stage.port))
+        let lacks_output = life.prints.iter().any(|s| wants_more(s, &printed, start.port));
+        let lack_requests = life.asks.iter().map(|(backend, s)| {
+            Ok(wants_more(s, &mark.requests_since(start, backend)?, start.port))
         });
-        Ok(of_prints || of_asks.collect::<Result<Vec<bool>, Problem>>()?.contains(&true))
+        Ok(lacks_output || lack_requests.collect::<Result<Vec<bool>, Problem>>()?.contains(&true))
     };
     // Failures here are reported by the next check.
-    is_soon(OUTPUT, || !is_missing().unwrap_or(false));
-    let all = life.prints.iter().chain(life.asks.iter().map(|(_, sighting)| sighting));
-    if all.into_iter().any(|sighting| sighting.times.has_maximum()) {
+    wait_for(OUTPUT, || !is_missing().unwrap_or(false));
+    let mut sightings = life.prints.iter().chain(life.asks.iter().map(|(_, sighting)| sighting));
+    if sightings.any(|sighting| sighting.times.has_maximum()) {
         thread::sleep(SETTLING);
     }
     Ok(())
@@ -426,17 +446,17 @@ impl BackendRelays {
 
 impl Mark {
     fn new(relays: &[BackendRelays], printed: u64) -> Mark {
-        Mark { printed, asked: relays.iter().map(|b| (b.plain.mark(), b.tls.mark())).collect() }
+        Mark { printed, requests: relays.iter().map(|b| (b.plain.mark(), b.tls.mark())).collect() }
     }
 
     /// Returns the requests to a back end since the mark. `Err`: they are unknown.
-    fn requests_since(&self, stage: &Stage, backend: &str) -> Result<Vec<Vec<u8>>, Problem> {
-        let relays = stage.relays.iter().zip(&self.asked);
+    fn requests_since(&self, start: &RelayedStart, backend: &str) -> Result<Vec<Vec<u8>>, Problem> {
+        let relays = start.relays.iter().zip(&self.requests);
         let Some((relays, (plain, tls))) = relays.into_iter().find(|(b, _)| b.name == backend)
         else {
             return Ok(Vec::new());
         };
-        if relays.tls.requests_since(tls).iter().any(|asked| !asked.is_empty()) {
+        if relays.tls.requests_since(tls).iter().any(|bytes| !bytes.is_empty()) {
             return Err(Problem::Late(format!(
                 "the server sent requests to {backend} over TLS, which dyno cannot read"
             )));
@@ -450,14 +470,14 @@ impl Mark {
     }
 
     /// Returns whether any back end has received requests since the mark.
-    fn is_asked(&self, relays: &[BackendRelays]) -> bool {
-        let is_any = |relay: &Relay, mark: &[usize]| {
-            relay.requests_since(mark).iter().any(|asked| !asked.is_empty())
+    fn has_new_requests(&self, relays: &[BackendRelays]) -> bool {
+        let has_new = |relay: &Relay, mark: &[usize]| {
+            relay.requests_since(mark).iter().any(|bytes| !bytes.is_empty())
         };
         relays
             .iter()
-            .zip(&self.asked)
-            .any(|(b, (plain, tls))| is_any(&b.plain, plain) || is_any(&b.tls, tls))
+            .zip(&self.requests)
+            .any(|(b, (plain, tls))| has_new(&b.plain, plain) || has_new(&b.tls, tls))
     }
 }
 
@@ -470,8 +490,8 @@ fn first_client(listeners: &[Arc<CheckedListener>]) -> Result<&ProbeClient, Prob
 
 /// Returns the lines that were printed since a position of the log. The first line may have begun
 /// earlier.
-fn printed_since(log: &Log, place: u64) -> Result<Vec<Vec<u8>>, Problem> {
-    let text = log.text_from(place).ok_or_else(|| {
+fn printed_since(log: &Log, position: u64) -> Result<Vec<Vec<u8>>, Problem> {
+    let text = log.text_from(position).ok_or_else(|| {
         Problem::Late("the server printed more than dyno keeps, so its output is unknown".into())
     })?;
     Ok(text
@@ -485,18 +505,19 @@ fn wants_more(sighting: &Sighting, texts: &[Vec<u8>], port: u16) -> bool {
     sighting.times.wants_more_than(sighting.count(texts.iter().map(Vec::as_slice), port))
 }
 
-fn check_sightings(prints: &[Sighting], lines: &[Vec<u8>], port: u16) -> Result<(), Problem> {
+/// Checks that the expected lines were printed as often as promised.
+fn check_output(prints: &[Sighting], lines: &[Vec<u8>], port: u16) -> Result<(), Problem> {
     for sighting in prints {
         let n = sighting.count(lines.iter().map(Vec::as_slice), port);
         if !sighting.times.admits(n) {
-            let last = &lines[lines.len().saturating_sub(SHOWN)..];
+            let last = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
             let last: Vec<_> = last.iter().map(|line| String::from_utf8_lossy(line)).collect();
-            let shown = match last.is_empty() {
+            let output = match last.is_empty() {
                 true => " and nothing else".into(),
                 false => format!("; its last lines were:\n{}", last.join("\n")),
             };
             return Err(Problem::Wrong(format!(
-                "the server printed {} {n} times{shown}",
+                "the server printed {} {n} times{output}",
                 sighting.matches
             )));
         }
@@ -504,34 +525,39 @@ fn check_sightings(prints: &[Sighting], lines: &[Vec<u8>], port: u16) -> Result<
     Ok(())
 }
 
-/// Most lines that are shown of a server's output or requests.
-const SHOWN: usize = 20;
+/// Most lines of a server's output or requests that are quoted.
+const QUOTED_LINES: usize = 20;
 
-/// Returns the first lines of HTTP requests only, because the rest may hold secrets.
-fn shown_requests(asked: &[Vec<u8>]) -> String {
+/// Returns the first line of each HTTP request. The other lines may hold secrets.
+fn request_lines(requests: &[Vec<u8>]) -> String {
     static REQUEST: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?m)[A-Z]+ /\S* HTTP/1\.[01]\r?$").expect("the expression is valid")
     });
-    let all = asked.iter().flat_map(|asked| REQUEST.find_iter(asked));
-    let all: Vec<String> =
-        all.take(SHOWN).map(|m| String::from_utf8_lossy(m.as_bytes()).trim_end().into()).collect();
-    match all.as_slice() {
-        [] => format!(" {} bytes that are not HTTP/1.1", asked.iter().map(Vec::len).sum::<usize>()),
-        all => format!("\n{}", all.join("\n")),
+    let lines = requests.iter().flat_map(|bytes| REQUEST.find_iter(bytes));
+    let lines: Vec<String> = lines
+        .take(QUOTED_LINES)
+        .map(|m| String::from_utf8_lossy(m.as_bytes()).trim_end().into())
+        .collect();
+    match lines.as_slice() {
+        [] => {
+            let bytes: usize = requests.iter().map(Vec::len).sum();
+            format!(" {bytes} bytes that are not HTTP/1.1")
+        }
+        lines => format!("\n{}", lines.join("\n")),
     }
 }
 
 /// Waits for a condition. Returns whether it was met.
-fn is_soon(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+fn wait_for(patience: Duration, mut condition: impl FnMut() -> bool) -> bool {
     // This clock only limits the wait.
     let began = Instant::now();
     loop {
-        if is_so() {
+        if condition() {
             return true;
         }
         if began.elapsed() > patience {
             return false;
         }
-        thread::sleep(GLANCE);
+        thread::sleep(CONDITION_CHECK_INTERVAL);
     }
 }

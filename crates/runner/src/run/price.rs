@@ -1,4 +1,5 @@
-//! Cost of the probes for a subject, measured in its first start.
+//! Measures the cost of the probes for a subject, in its first start. Reports show this cost,
+//! because probes take CPU time from the server that they observe.
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use crate::price::PricedServer;
 
 impl Runner<'_> {
     /// Loads the subject with its probes alternately on and off, if the plan requires it and this
-    /// start is in the first block. An error is no failure of the subject; the cost is then
-    /// missing.
+    /// start is in the first block. If it fails, the record has the reason, and the start
+    /// continues.
     pub(super) fn price(
         &mut self,
         launch: usize,
@@ -29,9 +30,10 @@ impl Runner<'_> {
         if !self.plan.probe_price || !self.plan.is_looked_at_first(launch) {
             return;
         }
-        // The first workload is used.
-        let first = pending.iter().map(|t| self.plan.trials[*t].workload).min();
-        let Some(trial) = first.and_then(|workload| reference_trial(self.plan, pending, workload))
+        // The cost is measured with the first workload.
+        let first_workload = pending.iter().map(|t| self.plan.trials[*t].workload).min();
+        let Some(trial) =
+            first_workload.and_then(|workload| reference_trial(self.plan, pending, workload))
         else {
             return;
         };
@@ -39,17 +41,17 @@ impl Runner<'_> {
         let used = probes.probes_use(observe);
         // Profiles are taken separately, and runtime statistics are read during trials.
         let is_priced = |probe: &Probe| !matches!(probe, Probe::Profile | Probe::Runtime);
-        let looks = used.attached.into_iter().filter(is_priced).collect();
-        let mut price = ProbePrice { probes: looks, ..ProbePrice::default() };
-        let Some(watched) = &launched.subject.inside else {
+        let priced = used.attached.into_iter().filter(is_priced).collect();
+        let mut price = ProbePrice { probes: priced, ..ProbePrice::default() };
+        let Some(attached_probes) = &launched.subject.inside else {
             let why = used.refused.into_iter().next().map(|refused| refused.why);
             price.failure =
                 Some(why.unwrap_or_else(|| "no probe is attached to the server".into()));
             record.probe_price = Some(price);
             return;
         };
-        match self.measure_slices(trial, launched, watched) {
-            // The user interrupted it, and the run.
+        match self.measure_slices(trial, launched, attached_probes) {
+            // The user interrupted the run.
             Ok(slices) if slices.len() < 2 * PRICE_PAIRS => return,
             Ok(slices) => price.slices = slices,
             Err(why) => price.failure = Some(why),
@@ -61,14 +63,14 @@ impl Runner<'_> {
         &self,
         trial: usize,
         launched: &Launched<'_>,
-        watched: &Arc<PartyMonitor>,
+        attached_probes: &Arc<PartyMonitor>,
     ) -> Result<Vec<PriceSlice>, String> {
-        let asked = &self.plan.workloads[self.plan.trials[trial].workload];
-        let at = listener(&launched.subject.listeners, asked)?;
-        let spec = load_at::trial(at.listener(), self.plan, trial)?;
+        let workload = &self.plan.workloads[self.plan.trials[trial].workload];
+        let listener = listener(&launched.subject.listeners, workload)?;
+        let spec = load_at::trial(listener.listener(), self.plan, trial)?;
         let sampler = &launched.subject.process.sampler;
         let cpu_ns = || sampler.cpu_ns();
-        PricedServer { spec: &spec, watched, cpu_ns: &cpu_ns, interrupts: self.interrupts }
+        PricedServer { spec: &spec, attached_probes, cpu_ns: &cpu_ns, interrupts: self.interrupts }
             .measure()
     }
 }

@@ -1,4 +1,5 @@
-//! The profile of a trial.
+//! Profiles the subject of a trial: samples its stacks under the trial's load, after the measured
+//! window has closed.
 
 use dyno_archive::probe::Probe;
 use dyno_archive::profile::ProfileRecord;
@@ -10,7 +11,7 @@ use crate::profile::ProfiledServer;
 
 impl Runner<'_> {
     /// Profiles the subject at the load of a trial whose window has ended. `None`: no profile is
-    /// requested. An error is no failure of the subject; the profile is then missing.
+    /// requested. If it fails, the record has the reason, and the start continues.
     pub(super) fn profile(
         &mut self,
         trial: usize,
@@ -20,15 +21,15 @@ impl Runner<'_> {
         if !observe.contains(&Probe::Profile) {
             return None;
         }
-        (self.on)(RunEvent::Profiling { trial });
+        (self.on_event)(RunEvent::Profiling { trial });
         let failed = |why| ProfileRecord { trial, failure: Some(why), ..ProfileRecord::default() };
         Some(self.profile_load(trial, launched).unwrap_or_else(failed))
     }
 
     fn profile_load(&self, trial: usize, launched: &Launched<'_>) -> Result<ProfileRecord, String> {
-        let asked = &self.plan.workloads[self.plan.trials[trial].workload];
-        let at = listener(&launched.subject.listeners, asked)?;
-        let spec = load_at::trial(at.listener(), self.plan, trial)?;
+        let workload = &self.plan.workloads[self.plan.trials[trial].workload];
+        let listener = listener(&launched.subject.listeners, workload)?;
+        let spec = load_at::trial(listener.listener(), self.plan, trial)?;
         let sampler = &launched.subject.process.sampler;
         let list_compiled = || match &launched.subject.list_compiled {
             Some(command) => command

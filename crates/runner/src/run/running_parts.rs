@@ -1,5 +1,5 @@
-//! The running parts of a start: their listeners, checks whether each is alive, and causes of
-//! failures.
+//! Watches the running parts of a start: samples them, checks whether they respond, and finds the
+//! part that caused a failure.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -28,12 +28,12 @@ use dyno_subject::definition::Definition;
 use super::judge::{LastEvent, judge, memory_first};
 use crate::contract_check;
 use crate::drops::{self, DropWatch};
-use crate::limits::ALIVE;
+use crate::limits::ALIVE_TIMEOUT;
 use crate::runtime::SampledRuntime;
 
 /// All parts of a start.
 pub(super) struct Launched<'a> {
-    /// In the order of their starts.
+    /// In the order in which they were started.
     pub(super) backends: &'a mut [RunningPart],
     pub(super) subject: &'a mut RunningPart,
 }
@@ -45,8 +45,8 @@ impl<'a> Launched<'a> {
         Launched { backends, subject }
     }
 
-    /// Checks that the subject still serves after a load; a failure is also added to the load's
-    /// record. If a service that it needs has failed, the service is blamed.
+    /// Checks that the subject still serves after a load. A failure is also added to the load's
+    /// record. If one of its back ends has failed, the back end is reported as the cause.
     pub(super) fn after_load(
         &mut self,
         record: &mut LoadRecord,
@@ -55,20 +55,20 @@ impl<'a> Launched<'a> {
         let watch = DropWatch::begin();
         let served = self.subject.after_load(record);
         let served = served.map_err(|failure| self.blame(failure, supervision));
-        let how = if is_answered_at_its_end(record) { Asks::AtNoCost } else { Asks::Everything };
+        let depth = if has_responses_at_end(record) { CheckDepth::Cheap } else { CheckDepth::Full };
         let served = served.and_then(|()| {
-            let wrong =
-                self.lost_backend(None).or_else(|| self.silent_backend(None, how, supervision));
-            wrong.map_or(Ok(()), Err)
+            let failure = backend_failure(self.backends, None)
+                .or_else(|| self.silent_backend(None, depth, supervision));
+            failure.map_or(Ok(()), Err)
         });
         let served = served.map_err(|failure| {
             let during = MachineDrops::from_load(record).unwrap_or_default();
             drops::explain(&during, watch.explain(failure))
         });
         if let Err(failure) = &served {
-            // It is no failure of the server if the machine dropped its requests.
-            let is_of_machine = failure.kind == FailureKind::Harness;
-            record.server_failure = (!is_of_machine).then(|| failure.in_words());
+            // If the machine dropped the requests, the server has not failed.
+            let is_machine_fault = failure.kind == FailureKind::Harness;
+            record.server_failure = (!is_machine_fault).then(|| failure.in_words());
         }
         served
     }
@@ -78,38 +78,31 @@ impl<'a> Launched<'a> {
         // A subject that exited did so by itself, unless a back end has exited, too.
         let is_silence = [FailureKind::Deaf, FailureKind::WrongAnswers].contains(&failure.kind);
         let silent = match is_silence {
-            true => self.silent_backend(Some(&failure), Asks::Everything, supervision),
+            true => self.silent_backend(Some(&failure), CheckDepth::Full, supervision),
             false => None,
         };
-        self.lost_backend(Some(&failure)).or(silent).unwrap_or(failure)
+        backend_failure(self.backends, Some(&failure)).or(silent).unwrap_or(failure)
     }
 
-    /// Returns the failure of a running back end that does not respond. `seen`: failure of the
-    /// subject.
+    /// Returns the failure of a running back end that does not respond. `subject_failure`: failure
+    /// that was observed at the subject.
     fn silent_backend(
         &mut self,
-        seen: Option<&Failure>,
-        how: Asks,
+        subject_failure: Option<&Failure>,
+        depth: CheckDepth,
         supervision: &Supervision<'_>,
     ) -> Option<Failure> {
         let silent = |part: &mut RunningPart| {
-            let is_there = part.process.exit_status().is_none();
-            is_there
-                .then(|| part.silence(how, supervision))
+            let is_running = part.process.exit_status().is_none();
+            is_running
+                .then(|| part.silence(depth, supervision))
                 .flatten()
                 .map(|why| (part.name.clone(), why))
         };
         let (name, why) = self.backends.iter_mut().find_map(silent)?;
-        let seen =
-            seen.map(|failure| format!(". Subject: {}", failure.message)).unwrap_or_default();
-        let message = format!("back end {name}: it runs, but {why}{seen}");
+        let consequence = consequence_text(subject_failure);
+        let message = format!("back end {name}: it runs, but {why}{consequence}");
         Some(Failure { kind: FailureKind::BackendFailed, message })
-    }
-
-    /// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`:
-    /// what became of the subject.
-    fn lost_backend(&mut self, seen: Option<&Failure>) -> Option<Failure> {
-        backend_failure(self.backends, seen)
     }
 
     /// Resets the data of all back ends.
@@ -118,18 +111,18 @@ impl<'a> Launched<'a> {
             kind: FailureKind::BackendFailed,
             message: format!("back end {name}: its command for `reset` {why}"),
         };
-        let each = self.backends.iter().filter_map(|part| Some((part, part.reset.as_ref()?)));
-        each.into_iter().try_for_each(|(part, reset)| {
+        let mut resets = self.backends.iter().filter_map(|part| Some((part, part.reset.as_ref()?)));
+        resets.try_for_each(|(part, reset)| {
             reset.run(supervision).map_err(|why| failed(&part.name, why)).map(drop)
         })
     }
 }
 
-/// The failure of a back end that has ended, or has lost processes to its memory limit. `seen`:
-/// what became of the subject.
+/// Returns the failure of a back end that has exited, or has lost processes to its memory limit.
+/// `subject_failure`: failure that was observed at the subject.
 pub(super) fn backend_failure(
     backends: &mut [RunningPart],
-    seen: Option<&Failure>,
+    subject_failure: Option<&Failure>,
 ) -> Option<Failure> {
     let lost = |part: &mut RunningPart| {
         let oom_kills = part.process.oom_kills();
@@ -141,10 +134,14 @@ pub(super) fn backend_failure(
         Some((how, oom_kills, part.name.clone()))
     };
     let (how, oom_kills, name) = backends.iter_mut().find_map(lost)?;
-    let seen = seen.map(|failure| format!(". Subject: {}", failure.message)).unwrap_or_default();
-    let message = format!("back end {name} {how}{seen}");
+    let message = format!("back end {name} {how}{}", consequence_text(subject_failure));
     let failure = memory_first(oom_kills, Failure { kind: FailureKind::BackendFailed, message });
     Some(Failure { kind: FailureKind::BackendFailed, ..failure })
+}
+
+/// Returns the end of a back end's failure message: the failure that was observed at the subject.
+fn consequence_text(subject_failure: Option<&Failure>) -> String {
+    subject_failure.map(|failure| format!(". Subject: {}", failure.message)).unwrap_or_default()
 }
 
 /// A running part of a start.
@@ -159,13 +156,13 @@ pub(super) struct RunningPart {
     pub(super) alive: AliveCheck,
     /// Runtime statistics; `None`: not available, or not requested.
     pub(super) runtime: Option<SampledRuntime>,
-    /// Command that resets its data; `None`: it has none.
+    /// Command that resets its data, if it has one.
     pub(super) reset: Option<ServerCommand>,
-    /// Command by which it writes its list of compiled code, for profiles; `None`: none is needed.
+    /// Command by which it lists its compiled code for profiles, if it needs one.
     pub(super) list_compiled: Option<ServerCommand>,
 }
 
-/// Listeners of a part that have to respond.
+/// Number of a part's listeners that have to respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Responding {
     Any,
@@ -174,41 +171,41 @@ enum Responding {
 
 /// Cost of a check whether a back end is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asks {
+enum CheckDepth {
     /// Only checks of negligible cost.
-    AtNoCost,
-    /// Also its command, because there was a failure.
-    Everything,
+    Cheap,
+    /// Also its readiness command, because there was a failure.
+    Full,
 }
 
-/// Returns whether there were responses in the last part of a load.
-fn is_answered_at_its_end(record: &LoadRecord) -> bool {
+/// Returns whether there were responses in the last interval of a load.
+fn has_responses_at_end(record: &LoadRecord) -> bool {
     let last = record.intervals.last();
     last.is_some_and(|interval| {
         interval.outcomes.iter().any(|(outcome, n)| outcome.is_completed() && n > 0)
     })
 }
 
-/// Sign that a part is alive.
+/// Check whether a part is alive.
 pub(super) enum AliveCheck {
     /// It responds to GET of this path, with any status. `plain`: client for a part that declares
     /// no protocol.
-    Answers { path: String, plain: Option<ProbeClient> },
-    /// These ports take connections.
-    Listens(Vec<u16>),
+    Request { path: String, plain: Option<ProbeClient> },
+    /// These ports accept connections.
+    Connect(Vec<u16>),
     /// This command succeeds. It is run only after a failure, because it takes CPU time from all
     /// parts.
-    Says(ServerCommand),
+    Command(ServerCommand),
 }
 
-/// Returns the listener for a workload's protocol. `Err`: there is none, in words.
+/// Returns the listener for a workload's protocol. `Err`: there is none, as a sentence.
 pub(super) fn listener<'a>(
     listeners: &'a [Arc<CheckedListener>],
     workload: &Workload,
 ) -> Result<&'a Arc<CheckedListener>, String> {
     let protocol = workload.protocol;
-    let at = listeners.iter().find(|listener| listener.listener().protocol == protocol);
-    at.ok_or_else(|| {
+    let found = listeners.iter().find(|listener| listener.listener().protocol == protocol);
+    found.ok_or_else(|| {
         format!("it no longer supports {protocol}\nhint: check whether its subject.toml changed")
     })
 }
@@ -226,7 +223,7 @@ impl RunningPart {
                 let result = listener.run(check, ServerLoad::Idle);
                 let failed = !result.ok;
                 results.push(result);
-                if failed && self.answers(Responding::Any).is_err() {
+                if failed && self.check_alive(Responding::Any).is_err() {
                     return Some(results);
                 }
             }
@@ -234,30 +231,31 @@ impl RunningPart {
         Some(results)
     }
 
-    /// Judges failed checks. They are a failure if the part is dead, or if no protocol is left for
-    /// its trials. `is_left`: whether a protocol has trials left.
+    /// Judges the results of checks. They are a failure if the part is dead, or if no trial is left
+    /// over its other protocols. `has_trials_left`: whether there are trials without the given
+    /// protocols.
     pub(super) fn after_checks(
         &mut self,
         results: &[CheckResult],
-        is_left: impl Fn(&BTreeSet<Protocol>) -> bool,
+        has_trials_left: impl Fn(&BTreeSet<Protocol>) -> bool,
     ) -> Result<(), Failure> {
         let Some(failed) = results.iter().find(|check| !check.ok) else { return Ok(()) };
-        if self.process.exit_status().is_some() || self.answers(Responding::Any).is_err() {
+        if self.process.exit_status().is_some() || self.check_alive(Responding::Any).is_err() {
             return self.judge(LastEvent::Check(failed)).map_or(Ok(()), Err);
         }
         let broken: Vec<&CheckResult> = results.iter().filter(|check| check.is_broken()).collect();
         let protocols = broken.iter().flat_map(|check| check.counts_over()).copied().collect();
         match broken.first() {
-            Some(check) if !is_left(&protocols) => {
+            Some(check) if !has_trials_left(&protocols) => {
                 self.judge(LastEvent::Check(check)).map_or(Ok(()), Err)
             }
             _ => Ok(()),
         }
     }
 
-    /// Checks that the part still serves after a load; a failure is also added to the load's
-    /// record. One protocol is enough: the steps of another that it declares and does not speak
-    /// show that themselves.
+    /// Checks that the part still serves after a load. A failure is also added to the load's
+    /// record. A response over one protocol is enough: a protocol that does not work is visible in
+    /// its own steps.
     pub(super) fn after_load(&mut self, record: &mut LoadRecord) -> Result<(), Failure> {
         let failure = match &record.server_failure {
             Some(words) => judge(None, self.process.oom_kills(), &Ok(()), LastEvent::Load(words)),
@@ -268,54 +266,57 @@ impl RunningPart {
         Err(failure)
     }
 
-    fn judge(&mut self, what: LastEvent<'_>) -> Option<Failure> {
-        let answered = self.answers(Responding::Any);
-        // Without a failure there is no wait for its end.
-        judge(None, self.process.oom_kills(), &answered, what)?;
-        let ended = self.ended_by_now();
-        judge(ended, self.process.oom_kills(), &answered, what)
+    /// Returns why the part failed. `None`: it serves.
+    fn judge(&mut self, event: LastEvent<'_>) -> Option<Failure> {
+        let response = self.check_alive(Responding::Any);
+        // A part without a failure is not waited for.
+        judge(None, self.process.oom_kills(), &response, event)?;
+        let exit_status = self.wait_for_exit();
+        judge(exit_status, self.process.oom_kills(), &response, event)
     }
 
-    /// Checks whether it is alive, at negligible cost. `which`: its listeners that have to respond.
-    fn answers(&self, which: Responding) -> Result<(), String> {
+    /// Checks whether the part is alive, at negligible cost. `responding`: its listeners that have
+    /// to respond.
+    fn check_alive(&self, responding: Responding) -> Result<(), String> {
         let connect = |port: &u16| {
             let addr = SocketAddr::from(([127, 0, 0, 1], *port));
-            TcpStream::connect_timeout(&addr, ALIVE).map(drop)
+            TcpStream::connect_timeout(&addr, ALIVE_TIMEOUT).map(drop)
         };
-        let seen = match &self.alive {
-            AliveCheck::Answers { path, plain } => {
+        let result = match &self.alive {
+            AliveCheck::Request { path, plain } => {
                 let clients = self.listeners.iter().map(|listener| &listener.client).chain(plain);
-                let mut asked = clients.map(|client| responds(client, path));
-                match which {
-                    Responding::Any => first_success(asked),
-                    Responding::All => asked.try_for_each(|seen| seen),
+                let mut results = clients.map(|client| send_request(client, path));
+                match responding {
+                    Responding::Any => first_success(results),
+                    Responding::All => results.try_for_each(|result| result),
                 }
             }
-            AliveCheck::Listens(ports) => ports.iter().try_for_each(connect),
-            AliveCheck::Says(_) => Ok(()),
+            AliveCheck::Connect(ports) => ports.iter().try_for_each(connect),
+            AliveCheck::Command(_) => Ok(()),
         };
-        seen.map_err(|error| error.to_string())
+        result.map_err(|error| error.to_string())
     }
 
-    /// Returns why it counts as silent, as the end of a sentence; `None`: it is alive.
-    fn silence(&self, how: Asks, supervision: &Supervision<'_>) -> Option<String> {
+    /// Returns why the part counts as unresponsive, as the end of a sentence. `None`: it is alive.
+    fn silence(&self, depth: CheckDepth, supervision: &Supervision<'_>) -> Option<String> {
         match &self.alive {
-            AliveCheck::Says(command) if how == Asks::Everything => command
+            AliveCheck::Command(command) if depth == CheckDepth::Full => command
                 .run(supervision)
                 .err()
                 // A command that the user interrupted has no result.
                 .filter(|_| supervision.interrupts.count() == 0)
                 .map(|why| format!("its command for `ready`, run again, {why}")),
-            AliveCheck::Says(_) => None,
-            AliveCheck::Answers { .. } | AliveCheck::Listens(_) => {
-                self.answers(Responding::All).err().map(|why| format!("it does not respond: {why}"))
-            }
+            AliveCheck::Command(_) => None,
+            AliveCheck::Request { .. } | AliveCheck::Connect(_) => self
+                .check_alive(Responding::All)
+                .err()
+                .map(|why| format!("it does not respond: {why}")),
         }
     }
 
-    /// Returns the exit status of the first process. Waits a moment for it: sockets close before
-    /// the exit of a process is visible.
-    fn ended_by_now(&mut self) -> Option<ExitStatus> {
+    /// Returns the exit status of the first process. Waits up to 0.2 s for it, because sockets
+    /// close before the exit of a process is visible.
+    fn wait_for_exit(&mut self) -> Option<ExitStatus> {
         for _ in 0..100 {
             if let Some(status) = self.process.exit_status() {
                 return Some(status);
@@ -326,19 +327,19 @@ impl RunningPart {
     }
 }
 
-/// Asks for a path. A response that violates the protocol, or is of another one, is a sign of life,
-/// too.
-fn responds(client: &ProbeClient, path: &str) -> io::Result<()> {
-    match client.get(path, ALIVE, BodyRetention::Beginning) {
+/// Requests a path. A response that violates the protocol, or belongs to another protocol, also
+/// shows that the server is alive.
+fn send_request(client: &ProbeClient, path: &str) -> io::Result<()> {
+    match client.get(path, ALIVE_TIMEOUT, BodyRetention::Beginning) {
         Err(error) if error.kind() != io::ErrorKind::InvalidData => Err(error),
         _ => Ok(()),
     }
 }
 
-/// `Err`: each failed; the first error.
+/// Makes attempts until one succeeds. `Err`: all failed, with the first error.
 fn first_success(mut attempts: impl Iterator<Item = io::Result<()>>) -> io::Result<()> {
     match attempts.next() {
-        Some(Err(first)) if !attempts.any(|later| later.is_ok()) => Err(first),
+        Some(Err(error)) if !attempts.any(|attempt| attempt.is_ok()) => Err(error),
         _ => Ok(()),
     }
 }
@@ -359,8 +360,8 @@ impl MonitoredProcesses<'_> {
         dyno_observer::sample(&self.scopes().collect::<Vec<_>>(), reads, &self.files)
     }
 
-    /// Reads the counters of all parts without those of probes.
-    pub(super) fn sample_outside(&self) -> Sample {
+    /// Reads the counters of all parts, except those of probes.
+    pub(super) fn sample_without_probes(&self) -> Sample {
         let outside = self.scopes().map(|scope| Scope { monitor: None, ..scope });
         dyno_observer::sample(&outside.collect::<Vec<_>>(), Reads::All, &self.files)
     }
@@ -377,14 +378,14 @@ impl MonitoredProcesses<'_> {
     }
 
     /// Adds the socket options of each part, and the queue lengths of their listeners.
-    pub(super) fn look_at_sockets(&self, sample: &mut Sample) {
+    pub(super) fn read_sockets(&self, sample: &mut Sample) {
         for scope in self.scopes() {
             sample.party_use_mut(scope.party).sockets = sockets::read(&scope.sampler.pids());
         }
     }
 
     /// Adds how many processes of each part have left its control group.
-    pub(super) fn look_for_strays(&self, sample: &mut Sample) {
+    pub(super) fn count_strays(&self, sample: &mut Sample) {
         for scope in self.scopes() {
             sample.party_use_mut(scope.party).strays = Some(scope.sampler.strays());
         }
@@ -445,7 +446,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_success_is_enough() {
+    fn first_success_succeeds_after_one_success() {
         let failed = || Err(io::Error::from(io::ErrorKind::TimedOut));
         assert!(first_success([failed(), Ok(())].into_iter()).is_ok());
         assert!(first_success([Ok(()), failed()].into_iter()).is_ok());

@@ -1,4 +1,5 @@
-//! The search for the highest rate at which a subject keeps the objective, while it is up.
+//! Searches for the highest rate at which a subject keeps the objective. The search runs in the
+//! same start as the trials, so that both measure the same process.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -20,48 +21,48 @@ use crate::limits::{REST, SEARCH_INTERVALS, SEARCH_WARMUP_NS};
 use crate::load;
 use crate::load_at;
 
-/// Returns the trials of a launch after which a rate search is still due. A protocol for which its
-/// starts were refused has none.
+/// Returns the trials of a launch after which a rate search is still due. Trials over a refused
+/// protocol have no search.
 pub(super) fn due(plan: &Plan, run: &Run, launch: usize) -> Vec<usize> {
     let searched: BTreeSet<usize> = run.searches.iter().map(|search| search.trial).collect();
     let refused = refused_protocols(run, launch);
     let is_due = |trial: &usize| {
         let planned = &plan.trials[*trial];
-        let is_asked = !refused.contains(&plan.workloads[planned.workload].protocol);
+        let is_accepted = !refused.contains(&plan.workloads[planned.workload].protocol);
         planned.launch == launch
-            && is_asked
-            && is_followed(plan, *trial)
+            && is_accepted
+            && has_search(plan, *trial)
             && !searched.contains(trial)
     };
     if plan.search.is_some() { (0..plan.trials.len()).filter(is_due).collect() } else { Vec::new() }
 }
 
-/// Returns the protocols over which the starts of a launch were refused.
+/// Returns the protocols over which the starts of a launch broke a promise.
 pub(super) fn refused_protocols(run: &Run, launch: usize) -> BTreeSet<Protocol> {
-    let of_launch = run.starts.iter().filter(|start| start.launch == launch);
-    of_launch.flat_map(|start| start.refused_protocols().into_keys()).collect()
+    let starts = run.starts.iter().filter(|start| start.launch == launch);
+    starts.flat_map(|start| start.refused_protocols().into_keys()).collect()
 }
 
 /// Returns whether a search follows a trial, if the plan has searches. A control that refuses all
 /// connections has no rate.
-pub(crate) fn is_followed(plan: &Plan, trial: usize) -> bool {
+pub(crate) fn has_search(plan: &Plan, trial: usize) -> bool {
     let planned = &plan.trials[trial];
     plan.load.steps[planned.step].arrivals.is_closed() && !plan.subject_of(planned.arm).refuses
 }
 
-/// Returns whether a measured trial still lacks its search. A failed subject needs none.
+/// Returns whether a measured trial still lacks its search. A failed subject needs no search.
 #[must_use]
 pub fn is_missing(run: &Run) -> bool {
     let plan = &run.header.plan;
     let has_failed = |launch: usize| {
-        let of_launch = run.starts.iter().filter(|start| start.launch == launch);
-        of_launch
+        let starts = run.starts.iter().filter(|start| start.launch == launch);
+        starts
             .filter_map(|start| start.failure.as_ref())
             .any(|failure| failure.kind.is_the_subjects())
     };
     let is_open = |launch: usize| {
-        let measured = |trial: &usize| run.trials.iter().any(|record| record.trial == *trial);
-        !has_failed(launch) && due(plan, run, launch).iter().any(measured)
+        let is_measured = |trial: &usize| run.trials.iter().any(|record| record.trial == *trial);
+        !has_failed(launch) && due(plan, run, launch).iter().any(is_measured)
     };
     (0..plan.launches.len()).any(is_open)
 }
@@ -70,24 +71,24 @@ pub fn is_missing(run: &Run) -> bool {
 #[derive(Clone, Copy)]
 struct PlannedLoad {
     rate: f64,
-    /// Whether it is a longer load that confirms the result.
+    /// Whether this is the longer load that confirms the result.
     confirms: bool,
-    /// Number of loads before it.
+    /// Number of preceding loads of the search.
     number: usize,
 }
 
 impl Runner<'_> {
-    /// Searches for the rates of a start after all its trials: the server was then never overloaded
-    /// before a trial.
+    /// Searches for the rates of a start, after all its trials: a search overloads the server,
+    /// which could affect a trial after it.
     pub(super) fn search_all(&mut self, start: &mut Start) -> Result<(), StartAbort> {
         if start.to_search.is_empty() {
             return Ok(());
         }
         let run = self.dir.read()?;
         for trial in std::mem::take(&mut start.to_search) {
-            // A trial that was not measured gives no rate to begin at.
+            // The search begins at a rate that the trial provides.
             if let Some(closed) = run.trials.iter().find(|record| record.trial == trial) {
-                self.get_ready(start)?;
+                self.reset_backends(start)?;
                 self.search(&run, closed, start)?;
             }
         }
@@ -95,8 +96,8 @@ impl Runner<'_> {
     }
 
     /// Searches for the highest rate that keeps the plan's objective, over as many connections as a
-    /// closed-loop trial had. An interrupt, or a fault that is not the subject's, is no result: the
-    /// search is repeated when the run is resumed.
+    /// closed-loop trial had. After an interrupt or a fault that is not the subject's, nothing is
+    /// recorded, and a resumed run repeats the search.
     fn search(
         &mut self,
         run: &Run,
@@ -117,10 +118,11 @@ impl Runner<'_> {
                 SearchStep::Done(_) => break,
             };
             if confirms {
-                self.say_it_confirms(trial, rate);
+                self.announce_confirmation(trial, rate);
             }
-            let asked = PlannedLoad { rate, confirms, number: record.loads.len() };
-            let (load, served) = self.load_at_rate(trial, asked, &mut launched).map_err(harness)?;
+            let planned = PlannedLoad { rate, confirms, number: record.loads.len() };
+            let (load, served) =
+                self.load_at_rate(trial, planned, &mut launched).map_err(harness)?;
             // A load that was cut short has no result.
             if self.interrupts.count() > 0 {
                 return Err(interrupted_failure().into());
@@ -132,7 +134,7 @@ impl Runner<'_> {
             }
             let result = capacity::load_result(run, closed, (rate, &load));
             let tried = search.take((rate, confirms), &load, result);
-            (self.on)(RunEvent::Searched { trial, tried: &tried });
+            (self.on_event)(RunEvent::Searched { trial, tried: &tried });
             record.loads.push(SearchLoad { rate, load, confirms });
             if let Err(failure) = served {
                 record.failure = Some(failure.message.clone());
@@ -143,32 +145,32 @@ impl Runner<'_> {
         Ok(self.dir.write_search(&record)?)
     }
 
-    /// Announces a longer load, which prints nothing for a long time.
-    fn say_it_confirms(&mut self, trial: usize, rate: f64) {
+    /// Prints that a longer load confirms the rate, because there is no other output during it.
+    fn announce_confirmation(&mut self, trial: usize, rate: f64) {
         let name = &self.plan.arms[self.plan.trials[trial].arm].name;
         let seconds = capacity::confirmation_ns(self.plan.load.duration_ns) as f64 / 1e9;
         let line = format!("confirming {rate:.0}/s with a load of {seconds:.0} s");
-        (self.on)(RunEvent::Printed { name, line: &line });
+        (self.on_event)(RunEvent::Printed { name, line: &line });
     }
 
-    /// Runs one load with its own random numbers, and checks that the subject serves after it.
-    /// `Err`: it could not begin.
+    /// Runs one load with separate random numbers, and checks that the subject still serves. `Err`:
+    /// the load could not begin.
     fn load_at_rate(
         &self,
         trial: usize,
         PlannedLoad { rate, confirms, number }: PlannedLoad,
         launched: &mut Launched<'_>,
     ) -> Result<(LoadRecord, Result<(), Failure>), String> {
-        let asked = &self.plan.workloads[self.plan.trials[trial].workload];
-        let at = listener(&launched.subject.listeners, asked)?;
-        let arrivals = self.plan.search.expect("a search is asked for").arrivals(rate);
+        let workload = &self.plan.workloads[self.plan.trials[trial].workload];
+        let listener = listener(&launched.subject.listeners, workload)?;
+        let arrivals = self.plan.search.expect("the plan has a search").arrivals(rate);
         let length_ns = |ns: u64| if confirms { capacity::confirmation_ns(ns) } else { ns };
-        let spec =
-            load_at::trial_with(at.listener(), self.plan, trial, &|point| load_at::LoadPoint {
+        let spec = load_at::trial_with(listener.listener(), self.plan, trial, &|point| {
+            load_at::LoadPoint {
                 step: Step { arrivals: arrivals.clone(), ..point.step },
                 load: Load {
                     warmup_ns: SEARCH_WARMUP_NS,
-                    // A missed rate while connections are being opened is not the server's fault.
+                    // While connections are being opened, the rate cannot be reached.
                     ramp_connections_ns: None,
                     duration_ns: length_ns(point.load.duration_ns),
                     interval_ns: point
@@ -179,16 +181,17 @@ impl Runner<'_> {
                 },
                 seed: point.seed.wrapping_add(1 + number as u64),
                 ..point
-            })?;
-        let watched = MonitoredProcesses {
+            }
+        })?;
+        let processes = MonitoredProcesses {
             subject: &mut launched.subject.process,
             inside: None,
             backends: launched.backends,
             files: Files::with_limit(load::spare_files([&spec])),
         };
-        let mut watcher = WarmUpWatch { watched, interrupts: self.interrupts };
+        let mut watcher = WarmUpWatch { processes, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher)?;
-        // Requests of the overload are still in flight.
+        // Lets the server complete requests of an overload, before it is checked.
         thread::sleep(REST);
         let served = if self.interrupts.count() > 0 {
             Ok(())

@@ -1,10 +1,10 @@
-//! Starts the parts of a launch.
+//! Starts the parts of a launch: the back ends, then the subject. Each part gets free ports, a
+//! working folder, an environment and limits, and has to become ready before its deadline.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ use super::judge::{harness, interrupted_failure, memory_first};
 use super::running_parts::{AliveCheck, CheckedListener, RunningPart};
 use super::{RunEvent, Runner};
 use crate::drops::DropWatch;
-use crate::limits::{OUTPUT_GLANCE, READY_COMMAND};
+use crate::limits::{OUTPUT_READ_INTERVAL, READY_COMMAND_TIMEOUT};
 use crate::runtime::{self, SampledRuntime};
 
 /// Resources that all starts of a run share.
@@ -80,16 +80,18 @@ impl Ports {
         Ok(Ports { plain: start.port.unwrap_or(free[0]), tls: start.tls_port.unwrap_or(free[1]) })
     }
 
-    /// Returns the ports that the part listens on: those that it is given, and its fixed ones.
+    /// Returns the ports that the part listens on: assigned ports that its definition uses, and
+    /// fixed ports.
     fn used_by(self, definition: &Definition) -> Vec<u16> {
         let start = &definition.start;
-        let all = [("port", start.port, self.plain), ("tls_port", start.tls_port, self.tls)];
-        let used =
-            all.into_iter().filter(|(place, own, _)| own.is_some() || definition.uses(place));
+        let ports = [("port", start.port, self.plain), ("tls_port", start.tls_port, self.tls)];
+        let used = ports
+            .into_iter()
+            .filter(|(placeholder, fixed, _)| fixed.is_some() || definition.uses(placeholder));
         used.map(|(_, _, port)| port).collect()
     }
 
-    /// Placeholders that stand for these ports in other parts' settings.
+    /// Returns the placeholders for these ports in other parts' settings, with their values.
     fn port_placeholders(self, name: &str) -> [(Cow<'static, str>, String); 3] {
         [
             (format!("{name}.port").into(), self.plain.to_string()),
@@ -112,10 +114,10 @@ impl Ports {
 #[derive(Clone, Copy)]
 pub(super) struct Recipe<'a> {
     pub(super) definition: &'a Definition,
-    /// Folder of its artefacts.
+    /// Folder of the part's artefacts.
     pub(super) out: &'a Path,
     pub(super) limits: &'a Limits,
-    /// CPUs that it may use.
+    /// CPUs that the part may use.
     pub(super) cpus: &'a [u32],
     /// Ports of the parts that are up, by name.
     pub(super) others: &'a [(String, Ports)],
@@ -124,7 +126,7 @@ pub(super) struct Recipe<'a> {
     pub(super) network: &'a Network,
 }
 
-/// A part whose process was started, and whose state is still unknown.
+/// A part whose process was started, and is not known to be ready yet.
 pub(super) struct Spawned {
     pub(super) process: Process,
     pub(super) ports: Ports,
@@ -134,14 +136,14 @@ pub(super) struct Spawned {
 }
 
 impl Runner<'_> {
-    /// Starts all parts of a launch, back ends first. Parts that came up are in `up` and in the
-    /// record even if the start fails. `lived`: arms that have kept the promises about their life.
+    /// Starts all parts of a launch, back ends first. Parts that became ready are in `up` and in
+    /// the record even if the start fails. `passed_lifecycle`: arms that need no lifecycle checks.
     pub(super) fn start(
         &mut self,
         record: &mut StartRecord,
         setup: &RunSetup,
         network: &Network,
-        lived: &BTreeSet<usize>,
+        passed_lifecycle: &BTreeSet<usize>,
         up: &mut Vec<RunningPart>,
     ) -> Result<(), Failure> {
         let (plan, builds, arms) = (self.plan, self.builds, self.arms);
@@ -175,19 +177,19 @@ impl Runner<'_> {
         };
         record.parts.push(PartStart::new(Party::SUBJECT, name.clone()));
         last_part(record).new_files = new_files;
-        if !lived.contains(&arm) {
+        if !passed_lifecycle.contains(&arm) {
             // The relays between the subject and its back ends must be in the network of the back
             // ends.
-            let rehearsed =
-                network.as_server(|| self.rehearse(record, &plan.arms[arm], &recipe, setup));
-            let results = rehearsed.map_err(|error| harness(error.to_string()))??;
+            let checked =
+                network.as_server(|| self.check_lifecycle(record, &plan.arms[arm], &recipe, setup));
+            let results = checked.map_err(|error| harness(error.to_string()))??;
             last_part(record).checks_before = results;
         }
         up.push(self.start_part(record, &recipe, setup)?.0);
         Ok(())
     }
 
-    /// Starts a service. Its failure is recorded as the service's, not the subject's.
+    /// Starts a back end. A failure is recorded as the back end's, not the subject's.
     fn start_backend(
         &mut self,
         record: &mut StartRecord,
@@ -199,12 +201,12 @@ impl Runner<'_> {
     ) -> Result<(RunningPart, Ports), Failure> {
         let (plan, builds) = (self.plan, self.builds);
         let planned = &plan.backends[index];
-        let service = builds.backends[index]
+        let backend = builds.backends[index]
             .as_ref()
-            .expect("no subject takes part whose back ends are unavailable");
+            .expect("subjects with unavailable back ends do not take part");
         let recipe = Recipe {
-            definition: &service.definition,
-            out: &service.built.out,
+            definition: &backend.definition,
+            out: &backend.built.out,
             limits: &planned.limits,
             cpus: &planned.cpus,
             others,
@@ -212,7 +214,7 @@ impl Runner<'_> {
             network,
         };
         record.parts.push(PartStart::new(Party::Backend(index), planned.name.clone()));
-        let new_files = check_files(&self.snapshots.backends[index], &service.definition)?;
+        let new_files = check_files(&self.snapshots.backends[index], &backend.definition)?;
         last_part(record).new_files = new_files;
         self.start_part(record, &recipe, setup).map_err(|failure| {
             let message =
@@ -245,8 +247,8 @@ impl Runner<'_> {
             Ok(seeded_ns) => record.seeded_ns = seeded_ns,
             Err(failure) => {
                 record.log_tail = Some(process.log_tail()).filter(|t| !t.is_empty());
-                let is_there = process.exit_status().is_none();
-                let failure = if is_there { drops.explain(failure) } else { failure };
+                let is_running = process.exit_status().is_none();
+                let failure = if is_running { drops.explain(failure) } else { failure };
                 return Err(memory_first(process.oom_kills(), failure));
             }
         }
@@ -255,13 +257,13 @@ impl Runner<'_> {
                 let plain =
                     Listener { protocol: Protocol::H1, ..ports.listener(Protocol::H1, None) };
                 let plain = listeners.is_empty().then(|| ProbeClient::new(&plain));
-                AliveCheck::Answers {
+                AliveCheck::Request {
                     path: path.clone(),
                     plain: plain.transpose().map_err(harness)?,
                 }
             }
-            ReadyBy::Listening => AliveCheck::Listens(ports.used_by(definition)),
-            ReadyBy::Command(text) => AliveCheck::Says(
+            ReadyBy::Listening => AliveCheck::Connect(ports.used_by(definition)),
+            ReadyBy::Command(text) => AliveCheck::Command(
                 ready_command(text, definition.ready.deadline_ns, &settings).map_err(harness)?,
             ),
         };
@@ -275,7 +277,8 @@ impl Runner<'_> {
             settings.list_compiled(definition, process.pid()).transpose().map_err(harness)?;
         let (party, name) = (record.party, record.name.clone());
         let runtime = definition.runtime.filter(|_| recipe.observe.contains(&Probe::Runtime));
-        let runtime = runtime.map(|of| SampledRuntime::new(of, &settings.work, &process.sampler));
+        let runtime =
+            runtime.map(|spec| SampledRuntime::new(spec, &settings.work, &process.sampler));
         let part = RunningPart {
             party,
             name,
@@ -300,11 +303,10 @@ impl Runner<'_> {
         let number = start.start;
         let record = last_part(start);
         let definition = recipe.definition;
-        let there = |error: io::Error| harness(error.to_string());
         let ports = recipe
             .network
             .as_server(|| Ports::find(definition))
-            .map_err(there)?
+            .map_err(|error| harness(error.to_string()))?
             .map_err(harness)?;
         let certs = setup.certs.as_ref();
         let listeners = checked_listeners(definition, ports, certs).map_err(harness)?;
@@ -334,14 +336,14 @@ impl Runner<'_> {
             message: format!("`{}`: {error}", definition.start.command.join(" ")),
         })?;
         record.pid = Some(process.pid());
-        // Attached as soon as there is a process: its children are then monitored, too. Without a
-        // free slot for its probes the start continues.
+        // Attached as soon as the process exists, so that its children are monitored as well.
+        // Without a free slot for its probes the start continues.
         let inside = setup.probes.attach(recipe.observe, process.pid()).unwrap_or_default();
         record.limits.extend(read_back(recipe, &process));
         Ok(Spawned { process, ports, inside, listeners, settings })
     }
 
-    /// Loads the data of a part, if it has any. Returns the time, nanoseconds.
+    /// Loads the data of a part, if it has any. Returns the time that this took, nanoseconds.
     fn seed(&self, definition: &Definition, settings: &Settings) -> Result<Option<u64>, Failure> {
         let Some(spec) = &definition.seed else { return Ok(None) };
         let command = settings.command(spec).map_err(harness)?;
@@ -355,6 +357,7 @@ impl Runner<'_> {
         }
     }
 
+    /// Waits until a part serves, and forwards its output meanwhile. Returns its start-up time.
     fn wait_until_ready(
         &mut self,
         process: &mut Process,
@@ -367,15 +370,16 @@ impl Runner<'_> {
         let interrupts = self.interrupts;
         let supervision = Supervision { guard: self.guard, interrupts };
         let log = process.log();
-        let output = RefCell::new((LogFollower::new(&log), Instant::now(), &mut *self.on));
+        let output = RefCell::new((LogFollower::new(&log), Instant::now(), &mut *self.on_event));
         let is_asked_to_end = || {
-            let (follower, seen, on) = &mut *output.borrow_mut();
-            // This clock is no measurement: it only limits the rate of reads of the output, which
-            // take CPU time from the part.
-            if seen.elapsed() > OUTPUT_GLANCE {
-                *seen = Instant::now();
-                follower
-                    .read_lines(&mut |line| on(RunEvent::Printed { name: &definition.name, line }));
+            let (follower, last_read, on_event) = &mut *output.borrow_mut();
+            // This clock only limits the rate of reads of the output, which take CPU time from the
+            // part.
+            if last_read.elapsed() > OUTPUT_READ_INTERVAL {
+                *last_read = Instant::now();
+                follower.read_lines(&mut |line| {
+                    on_event(RunEvent::Printed { name: &definition.name, line });
+                });
             }
             interrupts.count() > 0
         };
@@ -383,12 +387,13 @@ impl Runner<'_> {
         let patience = ready::Deadline { deadline_ns, is_interrupted: &is_asked_to_end };
         let ports_used = ports.used_by(definition);
         let plain = Listener { protocol: Protocol::H1, ..ports.listener(Protocol::H1, None) };
-        let any = ProbeClient::new(&plain).map_err(harness)?;
+        let plain_client = ProbeClient::new(&plain).map_err(harness)?;
         let command;
         let mut attempt;
         let sign = match &definition.ready.by {
             ReadyBy::Answer { path, status } => ready::ReadySign::Response {
-                client: first_to_ask(listeners).map_or(&any, |listener| &listener.client),
+                client: readiness_listener(listeners)
+                    .map_or(&plain_client, |listener| &listener.client),
                 path,
                 status: *status,
             },
@@ -400,8 +405,8 @@ impl Runner<'_> {
             }
         };
         let ready = ready::wait(process, sign, &ports_used, patience);
-        let (follower, _, on) = output.into_inner();
-        follower.finish(&mut |line| on(RunEvent::Printed { name: &definition.name, line }));
+        let (follower, _, on_event) = output.into_inner();
+        follower.finish(&mut |line| on_event(RunEvent::Printed { name: &definition.name, line }));
         ready
     }
 }
@@ -411,13 +416,13 @@ fn last_part(start: &mut StartRecord) -> &mut PartStart {
     start.parts.last_mut().expect("a part is recorded before it is started")
 }
 
-/// Returns a readiness command. One run may take no longer than the whole start.
+/// Returns a readiness command. The time-out of one run is at most that of the whole start.
 fn ready_command(
     text: &str,
     deadline_ns: u64,
     settings: &Settings,
 ) -> Result<ServerCommand, String> {
-    let deadline = Nanoseconds(deadline_ns.min(READY_COMMAND.as_nanos() as u64));
+    let deadline = Nanoseconds(deadline_ns.min(READY_COMMAND_TIMEOUT.as_nanos() as u64));
     settings.command(&CommandSpec { command: text.into(), deadline })
 }
 
@@ -426,19 +431,21 @@ fn checked_listeners(
     ports: Ports,
     certs: Option<&Certs>,
 ) -> Result<Vec<Arc<CheckedListener>>, String> {
-    let all = definition.protocols.iter().map(|&protocol| ports.listener(protocol, certs));
-    all.map(|listener| CheckedListener::new(definition, &listener).map(Arc::new)).collect()
+    let listeners = definition.protocols.iter().map(|&protocol| ports.listener(protocol, certs));
+    listeners.map(|listener| CheckedListener::new(definition, &listener).map(Arc::new)).collect()
 }
 
-/// Returns the length of the padding in a start: up to a page, in steps of the stack's alignment.
+/// Returns the length of the variable [`PADDING`] in a start's environment: up to a page, in steps
+/// of the stack's alignment. It varies the stack's position, which can affect the speed of a
+/// server.
 fn padding(seed: u64, start: usize) -> usize {
     16 * Rng::new(seed.wrapping_add(start as u64)).next_below(256) as usize
 }
 
-/// Inputs of a part: the values of its placeholders, and its environment.
+/// Settings of a part: the values of its placeholders, and its environment.
 #[derive(Clone)]
 struct Settings {
-    places: Placeholders,
+    placeholders: Placeholders,
     environment: Environment,
     work: PathBuf,
     network: Network,
@@ -456,18 +463,19 @@ impl Settings {
         let definition = recipe.definition;
         let placement = Placement { subject: recipe.cpus.to_vec(), generator: Vec::new() };
         let cpus = allowed_cpus(&record.limits, &placement, recipe.limits);
-        let mut places = places(cpus, definition, recipe.out, ports, &workspace.work);
-        places.0.push(("name".into(), record.name.clone()));
-        places.0.extend(certs.into_iter().flat_map(certificate_places));
-        places
+        let mut placeholders =
+            placeholder_values(cpus, definition, recipe.out, ports, &workspace.work);
+        placeholders.0.push(("name".into(), record.name.clone()));
+        placeholders.0.extend(certs.into_iter().flat_map(certificate_placeholders));
+        placeholders
             .0
             .extend(recipe.others.iter().flat_map(|(name, ports)| ports.port_placeholders(name)));
         let work = workspace.work.clone();
         let mut environment =
             Environment::for_server(&DynoVariables::read(), &definition.start.inherit, &work);
-        let of_profile = definition.profile.env.iter().filter(|_| is_profiled);
-        for (name, value) in definition.start.env.iter().chain(of_profile) {
-            environment.set(name, places.fill(value));
+        let profile_env = definition.profile.env.iter().filter(|_| is_profiled);
+        for (name, value) in definition.start.env.iter().chain(profile_env) {
+            environment.set(name, placeholders.fill(value));
         }
         for (name, value) in runtime_variables(recipe, &work)? {
             environment.add(name, &value);
@@ -475,7 +483,7 @@ impl Settings {
         environment.set(PADDING, "x".repeat(padding));
         record.environment = environment.to_record();
         record.inherited = definition.inherited_variables();
-        Ok(Settings { places, environment, work, network: recipe.network.clone() })
+        Ok(Settings { placeholders, environment, work, network: recipe.network.clone() })
     }
 
     /// Renders the part's files, and returns the specification of its process.
@@ -486,14 +494,14 @@ impl Settings {
     ) -> Result<process::ProcessSpec, String> {
         let start = &recipe.definition.start;
         for file in &start.files {
-            render(file, &recipe.definition.folder, &self.places, &self.work)?;
+            render(file, &recipe.definition.folder, &self.placeholders, &self.work)?;
         }
-        let folder = PathBuf::from(self.places.fill(&start.cwd));
+        let folder = PathBuf::from(self.placeholders.fill(&start.cwd));
         if !folder.is_dir() {
             return Err(format!("`cwd`: {} is not a folder", folder.display()));
         }
         Ok(process::ProcessSpec {
-            command: start.command.iter().map(|word| self.places.fill(word)).collect(),
+            command: start.command.iter().map(|word| self.placeholders.fill(word)).collect(),
             environment: self.environment.clone(),
             workspace,
             folder,
@@ -510,14 +518,14 @@ impl Settings {
     ) -> Option<Result<ServerCommand, String>> {
         let spec = definition.profile.command.as_ref()?;
         let mut settings = self.clone();
-        settings.places.0.push((PROFILE_NAMES[0].into(), pid.to_string()));
+        settings.placeholders.0.push((PROFILE_NAMES[0].into(), pid.to_string()));
         Some(settings.command(spec))
     }
 
     /// Returns a command of the part, run in its environment.
     fn command(&self, spec: &CommandSpec) -> Result<ServerCommand, String> {
         Ok(ServerCommand {
-            command: self.places.fill_command(&spec.command)?,
+            command: self.placeholders.fill_command(&spec.command)?,
             folder: self.work.clone(),
             environment: self.environment.clone(),
             deadline: spec.deadline.duration(),
@@ -526,8 +534,8 @@ impl Settings {
     }
 }
 
-/// Refuses a start whose files were edited after the run was planned: the plan has the fingerprint
-/// of the files before. Returns the files that are new.
+/// Refuses a start whose files were edited after the run was planned, because the plan has the
+/// fingerprint of the earlier files. Returns the files that are new.
 fn check_files(planned: &Snapshot, definition: &Definition) -> Result<Option<NewFiles>, Failure> {
     let new = planned.new_files(definition).map_err(|file| {
         harness(format!(
@@ -538,8 +546,9 @@ fn check_files(planned: &Snapshot, definition: &Definition) -> Result<Option<New
             definition.name
         ))
     })?;
-    let named = |first: &PathBuf| NewFiles { count: new.len(), first: first.display().to_string() };
-    Ok(new.first().map(named))
+    let summary =
+        |first: &PathBuf| NewFiles { count: new.len(), first: first.display().to_string() };
+    Ok(new.first().map(summary))
 }
 
 /// Returns the variables that enable a part's runtime statistics.
@@ -548,11 +557,11 @@ fn runtime_variables(
     work: &Path,
 ) -> Result<Vec<(&'static str, String)>, String> {
     let runtime = recipe.definition.runtime.filter(|_| recipe.observe.contains(&Probe::Runtime));
-    let prepared = runtime.map_or_else(|| Ok(Vec::new()), |of| runtime::prepare(of, work));
+    let prepared = runtime.map_or_else(|| Ok(Vec::new()), |spec| runtime::prepare(spec, work));
     prepared.map_err(|error| format!("script for runtime statistics: cannot be written: {error}"))
 }
 
-/// Reads back the limits that the kernel keeps per process.
+/// Reads back the limits that the kernel has set for the process.
 fn read_back(recipe: &Recipe<'_>, process: &Process) -> Vec<LimitReadBack> {
     let by_affinity = LimitReadBack {
         kind: LimitKind::CpusByAffinity,
@@ -568,25 +577,25 @@ fn read_back(recipe: &Recipe<'_>, process: &Process) -> Vec<LimitReadBack> {
 /// Returns the limit of open files of each subject: the suite's, or the highest that this machine
 /// allows.
 fn open_files(limits: &Limits) -> u64 {
-    let most = open_files_hard_limit();
-    limits.open_files.map_or(most, |n| n.min(most))
+    let hard_limit = open_files_hard_limit();
+    limits.open_files.map_or(hard_limit, |n| n.min(hard_limit))
 }
 
 fn open_files_read_back(limits: &Limits, process: &Process) -> LimitReadBack {
-    let most = open_files_hard_limit();
-    let asked = limits.open_files;
-    let short = asked.is_some_and(|n| n > most);
+    let hard_limit = open_files_hard_limit();
+    let requested = limits.open_files;
+    let is_too_high = requested.is_some_and(|n| n > hard_limit);
     LimitReadBack {
         kind: LimitKind::OpenFiles,
-        asked: asked.map_or_else(|| "as many as this machine allows".into(), |n| n.to_string()),
-        read_back: process.open_files().filter(|_| !short),
-        reason: short.then(|| format!("the limit of this user is {most}")),
+        asked: requested.map_or_else(|| "as many as this machine allows".into(), |n| n.to_string()),
+        read_back: process.open_files().filter(|_| !is_too_high),
+        reason: is_too_high.then(|| format!("the limit of this user is {hard_limit}")),
     }
 }
 
-/// Returns the listener of the readiness check: that of the cheapest protocol, so that start-up
-/// time includes no TLS handshake. `None`: the part declares no protocol.
-fn first_to_ask(listeners: &[Arc<CheckedListener>]) -> Option<&CheckedListener> {
+/// Returns the listener of the readiness check, which is that of the cheapest protocol: start-up
+/// time must not include a TLS handshake. `None`: the part declares no protocol.
+fn readiness_listener(listeners: &[Arc<CheckedListener>]) -> Option<&CheckedListener> {
     const ORDER: [Protocol; 5] =
         [Protocol::H1, Protocol::H2cUpgrade, Protocol::H2c, Protocol::H1Tls, Protocol::H2];
     let rank = |listener: &&CheckedListener| {
@@ -596,40 +605,44 @@ fn first_to_ask(listeners: &[Arc<CheckedListener>]) -> Option<&CheckedListener> 
 }
 
 /// Writes a file of a start from its template into the working folder.
-fn render(file: &FileSpec, home: &Path, places: &Placeholders, work: &Path) -> Result<(), String> {
-    let from = |e: io::Error| format!("{}: {e}", file.template);
-    let template =
-        folder::read_in_folder(file.template.path(), home, TEMPLATE_BYTES).map_err(from)?;
+fn render(
+    file: &FileSpec,
+    home: &Path,
+    placeholders: &Placeholders,
+    work: &Path,
+) -> Result<(), String> {
+    let template = folder::read_in_folder(file.template.path(), home, TEMPLATE_BYTES)
+        .map_err(|error| format!("{}: {error}", file.template))?;
     let template =
         String::from_utf8(template).map_err(|_| format!("{}: not UTF-8 text", file.template))?;
-    let name = file.to.fill(places)?;
-    let to = work.join(name.path());
-    let parents = to.parent().map_or(Ok(()), fs::create_dir_all);
+    let name = file.to.fill(placeholders)?;
+    let path = work.join(name.path());
+    let parents = path.parent().map_or(Ok(()), fs::create_dir_all);
     parents
-        .and_then(|()| folder::write_new(&to, &places.fill(&template)))
+        .and_then(|()| folder::write_new(&path, &placeholders.fill(&template)))
         .map_err(|e| format!("{name}: {e}"))
 }
 
-/// Returns the values of the placeholders. `cpus`: CPU limit of the subject, passed on as a whole
-/// number.
-fn places(
+/// Returns the values of a part's placeholders. `cpus`: CPU limit of the part, rounded up to a
+/// whole number.
+fn placeholder_values(
     cpus: f64,
     definition: &Definition,
     out: &Path,
     ports: Ports,
     work: &Path,
 ) -> Placeholders {
-    let mut places = build::placeholders(definition, out);
-    places.0.extend([
+    let mut placeholders = build::placeholders(definition, out);
+    placeholders.0.extend([
         ("port".into(), ports.plain.to_string()),
         ("tls_port".into(), ports.tls.to_string()),
         ("cpus".into(), (cpus.ceil() as u64).max(1).to_string()),
         ("work".into(), work.display().to_string()),
     ]);
-    places
+    placeholders
 }
 
-fn certificate_places(certs: &Certs) -> [(Cow<'static, str>, String); 2] {
+fn certificate_placeholders(certs: &Certs) -> [(Cow<'static, str>, String); 2] {
     [
         ("cert".into(), certs.chain().display().to_string()),
         ("key".into(), certs.key().display().to_string()),

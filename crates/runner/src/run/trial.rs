@@ -1,4 +1,5 @@
-//! One trial: a workload at a step, with its samples and the checks that run meanwhile.
+//! Measures trials: runs a workload at a step, samples its server, and checks the server's contract
+//! while the load runs.
 
 use std::cell::RefCell;
 use std::sync::{Arc, mpsc};
@@ -19,14 +20,14 @@ use dyno_observer::{Files, Reads};
 
 use super::running_parts::{CheckedListener, Launched, MonitoredProcesses, listener};
 use super::{RunEvent, Runner};
-use crate::background_load::count;
-use crate::load::{self, AnswerCounts, Edge, LoadStopReason, Watch};
+use crate::background_load::count_calls;
+use crate::load::{self, Edge, LoadStopReason, ResponseCounts, Watch};
 use crate::load_at;
 
 /// The outcome of a trial.
 pub(super) struct MeasuredTrial {
     pub(super) load: LoadRecord,
-    /// Checks of the contract made while the load ran.
+    /// Checks of the contract that were made before and during the load.
     pub(super) checks: Vec<CheckResult>,
 }
 
@@ -38,65 +39,71 @@ impl MeasuredTrial {
 }
 
 impl Runner<'_> {
-    /// Measures trials side by side, each at its own start; several take turns, or are loaded at
-    /// the same time.
+    /// Measures trials together, each at its own start. Several trials take turns, or run at the
+    /// same time.
     pub(super) fn trial(
         &mut self,
-        of: &mut [(usize, Launched<'_>)],
+        trials: &mut [(usize, Launched<'_>)],
         probes: &Probes,
     ) -> Result<Vec<MeasuredTrial>, String> {
-        let mut specs: Vec<load::LoadSpec> = of
+        let mut specs: Vec<load::LoadSpec> = trials
             .iter()
             .map(|(trial, launched)| self.spec(*trial, launched))
             .collect::<Result<_, _>>()?;
         if let Some(slice_ns) = self.plan.slice_ns {
             load::take_turns(&mut specs, slice_ns);
         }
-        if of.iter().all(|(trial, _)| self.plan.loads_with(&self.plan.trials[*trial]) > 1) {
+        if trials.iter().all(|(trial, _)| self.plan.loads_with(&self.plan.trials[*trial]) > 1) {
             load::share_cpus(&mut specs);
         }
-        let tried: Vec<Option<CheckResult>> = specs.iter().map(check_answers).collect();
-        let trials: Vec<usize> = of.iter().map(|(trial, _)| *trial).collect();
-        let screen: RefCell<&mut dyn FnMut(RunEvent<'_>)> = RefCell::new(&mut *self.on);
-        let on = |event: RunEvent<'_>| (screen.borrow_mut())(event);
+        let prechecks: Vec<Option<CheckResult>> = specs.iter().map(check_responses).collect();
+        let numbers: Vec<usize> = trials.iter().map(|(trial, _)| *trial).collect();
+        let screen: RefCell<&mut dyn FnMut(RunEvent<'_>)> = RefCell::new(&mut *self.on_event);
+        let on_event = |event: RunEvent<'_>| (screen.borrow_mut())(event);
         let (plan, interrupts) = (self.plan, self.interrupts);
         thread::scope(|scope| {
             let mut monitors = Vec::new();
             let mut watchers = Vec::new();
             let spare = load::spare_files(&specs);
-            let answers: Vec<Arc<AnswerCounts>> =
-                specs.iter().map(|spec| AnswerCounts::new(spec.threads())).collect();
-            let counter = count_all(scope, of.iter().map(|(_, launched)| launched), &answers);
-            for ((trial, launched), answers) in of.iter_mut().zip(answers) {
+            let response_counts: Vec<Arc<ResponseCounts>> =
+                specs.iter().map(|spec| ResponseCounts::new(spec.threads())).collect();
+            let counter = start_call_counter(
+                scope,
+                trials.iter().map(|(_, launched)| launched),
+                &response_counts,
+            );
+            for ((trial, launched), response_counts) in trials.iter_mut().zip(response_counts) {
                 monitors.push(Monitors::begin(scope, plan, *trial, launched));
                 watchers.push(Watcher {
                     peaks_of_window: Vec::new(),
-                    has_seen_sockets: false,
+                    has_read_sockets: false,
                     takes_turns: plan.slice_ns.is_some(),
                     trial: *trial,
-                    watched: MonitoredProcesses {
+                    processes: MonitoredProcesses {
                         subject: &mut launched.subject.process,
                         inside: launched.subject.inside.as_deref(),
                         backends: launched.backends,
                         files: Files::with_limit(spare),
                     },
-                    answers,
+                    response_counts,
                     interrupts,
-                    on: &on,
+                    on_event: &on_event,
                 });
             }
-            let each = specs.iter().zip(&mut watchers);
-            let mut loads: Vec<load::MonitoredLoad<'_>> =
-                each.map(|(spec, watch)| load::MonitoredLoad { spec, watch }).collect();
+            let mut loads: Vec<load::MonitoredLoad<'_>> = specs
+                .iter()
+                .zip(&mut watchers)
+                .map(|(spec, watch)| load::MonitoredLoad { spec, watch })
+                .collect();
             let records = load::run_together(&mut loads);
-            let counted = counter.map_or(Ok(()), Asking::end);
-            let ended: Vec<MonitorResults> = monitors.into_iter().map(Monitors::end).collect();
+            let counted = counter.map_or(Ok(()), StoppableThread::end);
+            let results: Vec<MonitorResults> = monitors.into_iter().map(Monitors::end).collect();
             let mut records = records?;
-            load::see_each_other(&mut records);
-            let each = records.into_iter().zip(ended).zip(tried).zip(trials);
-            let measured = each.map(|(((load, seen), tried), trial)| {
+            load::exchange_server_use(&mut records);
+            let each = records.into_iter().zip(results).zip(prechecks).zip(numbers);
+            let measured = each.map(|(((load, results), precheck), trial)| {
                 let observe = &plan.arms[plan.trials[trial].arm].conditions.observe;
-                seen.into_measured(load, tried, probes.probes_use(observe), &counted)
+                results.into_measured(load, precheck, probes.probes_use(observe), &counted)
             });
             Ok(measured.collect())
         })
@@ -112,46 +119,47 @@ impl Runner<'_> {
 
 /// The threads that monitor a server under load, until they are stopped.
 struct Monitors<'scope> {
-    prober: Asking<'scope, Vec<CheckResult>>,
-    asker: Asking<'scope, Option<(Vec<RuntimeReading>, Option<RefusedProbe>)>>,
+    contract: StoppableThread<'scope, Vec<CheckResult>>,
+    runtime: StoppableThread<'scope, Option<(Vec<RuntimeReading>, Option<RefusedProbe>)>>,
     has_runtime: bool,
 }
 
-/// A thread, and the channel whose end ends it.
-struct Asking<'scope, T>(mpsc::Sender<()>, thread::ScopedJoinHandle<'scope, T>);
+/// A thread that ends once the sender of its channel is dropped.
+struct StoppableThread<'scope, T>(mpsc::Sender<()>, thread::ScopedJoinHandle<'scope, T>);
 
-impl<T> Asking<'_, T> {
+impl<T> StoppableThread<'_, T> {
     fn end(self) -> T {
         drop(self.0);
         self.1.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-/// Counts the system calls of all parts of starts that are loaded at the same time; `None`: nothing
-/// is counted.
-fn count_all<'scope, 'a>(
+/// Starts counting the system calls of all parts of starts that are loaded together. `None`: no
+/// part has a probe that counts them.
+fn start_call_counter<'scope, 'a>(
     scope: &'scope thread::Scope<'scope, '_>,
     starts: impl Iterator<Item = &'a Launched<'a>>,
-    answers: &[Arc<AnswerCounts>],
-) -> Option<Asking<'scope, Result<(), String>>> {
+    response_counts: &[Arc<ResponseCounts>],
+) -> Option<StoppableThread<'scope, Result<(), String>>> {
     let inside = |launched: &Launched<'_>| -> Vec<Arc<PartyMonitor>> {
         let parts = [&*launched.subject].into_iter().chain(&*launched.backends);
         parts.filter_map(|part| part.inside.clone()).collect()
     };
-    let mut counting = CallCounter::new(starts.map(inside).collect())?;
-    let answers = answers.to_vec();
+    let mut call_counter = CallCounter::new(starts.map(inside).collect())?;
+    let response_counts = response_counts.to_vec();
     let (to_counter, stop) = mpsc::channel();
     let counter = scope.spawn(move || {
-        let answers: Vec<&AnswerCounts> = answers.iter().map(|answers| &**answers).collect();
-        count(&mut counting, &answers, &stop)
+        let response_counts: Vec<&ResponseCounts> =
+            response_counts.iter().map(|counts| &**counts).collect();
+        count_calls(&mut call_counter, &response_counts, &stop)
     });
-    Some(Asking(to_counter, counter))
+    Some(StoppableThread(to_counter, counter))
 }
 
 /// Results of the monitoring threads.
 struct MonitorResults {
-    probed: Vec<CheckResult>,
-    asked: Option<(Vec<RuntimeReading>, Option<RefusedProbe>)>,
+    checks: Vec<CheckResult>,
+    runtime: Option<(Vec<RuntimeReading>, Option<RefusedProbe>)>,
     has_runtime: bool,
 }
 
@@ -163,30 +171,30 @@ impl<'scope> Monitors<'scope> {
         launched: &Launched<'_>,
     ) -> Self {
         let workload = &plan.workloads[plan.trials[trial].workload];
-        // With turns, a check may disturb another subject's turn: with more subjects, checks are
-        // less frequent.
-        let taken_ns = plan.slice_ns.map(|slice_ns| slice_ns * plan.arms.len() as u64);
-        let pause = Duration::from_nanos(taken_ns.unwrap_or(plan.load.interval_ns));
+        // With turns, a check may disturb another subject's turn. The more subjects there are, the
+        // less frequent the checks.
+        let round_ns = plan.slice_ns.map(|slice_ns| slice_ns * plan.arms.len() as u64);
+        let pause = Duration::from_nanos(round_ns.unwrap_or(plan.load.interval_ns));
         let listener =
             listener(&launched.subject.listeners, workload).expect("a load is sent to it");
         let listener = Arc::clone(listener);
-        let (to_prober, stop_prober) = mpsc::channel();
-        let prober = scope.spawn(move || probe(&listener, trial, pause, &stop_prober));
+        let (to_checker, stop_checker) = mpsc::channel();
+        let checker = scope.spawn(move || check_under_load(&listener, trial, pause, &stop_checker));
         let runtime = launched.subject.runtime.clone();
         let has_runtime = runtime.is_some();
         let (to_runtime, stop_runtime) = mpsc::channel();
-        let asker = scope.spawn(move || runtime.map(|runtime| runtime.follow(&stop_runtime)));
+        let reader = scope.spawn(move || runtime.map(|runtime| runtime.follow(&stop_runtime)));
         Monitors {
-            prober: Asking(to_prober, prober),
-            asker: Asking(to_runtime, asker),
+            contract: StoppableThread(to_checker, checker),
+            runtime: StoppableThread(to_runtime, reader),
             has_runtime,
         }
     }
 
     fn end(self) -> MonitorResults {
         MonitorResults {
-            probed: self.prober.end(),
-            asked: self.asker.end(),
+            checks: self.contract.end(),
+            runtime: self.runtime.end(),
             has_runtime: self.has_runtime,
         }
     }
@@ -196,11 +204,11 @@ impl MonitorResults {
     fn into_measured(
         self,
         mut load: LoadRecord,
-        tried: Option<CheckResult>,
+        precheck: Option<CheckResult>,
         probes: ProbesUse,
         counted: &Result<(), String>,
     ) -> MeasuredTrial {
-        let (runtime, refused_runtime) = self.asked.unwrap_or_default();
+        let (runtime, refused_runtime) = self.runtime.unwrap_or_default();
         load.probes = probes;
         if !self.has_runtime {
             load.probes.attached.remove(&Probe::Runtime);
@@ -208,13 +216,13 @@ impl MonitorResults {
         load.probes.refuse(refused_runtime);
         load.probes.refused.extend(counted.clone().err().map(calls_refusal));
         load.runtime = runtime;
-        MeasuredTrial { load, checks: tried.into_iter().chain(self.probed).collect() }
+        MeasuredTrial { load, checks: precheck.into_iter().chain(self.checks).collect() }
     }
 }
 
-/// Checks in full the responses that are only sampled under load. An unexpected response is a
-/// failed check of the trial, whose load continues.
-fn check_answers(spec: &load::LoadSpec) -> Option<CheckResult> {
+/// Fully checks, before the load, the responses of which the load checks only a sample. An
+/// unexpected response is a failed check of the trial. The load still runs.
+fn check_responses(spec: &load::LoadSpec) -> Option<CheckResult> {
     let mismatch = load::preflight(spec).err()?;
     Some(CheckResult {
         of_life: false,
@@ -230,7 +238,7 @@ fn check_answers(spec: &load::LoadSpec) -> Option<CheckResult> {
     })
 }
 
-/// Returns the refusal of a count of system calls that ended before the load.
+/// Returns the refusal of the system call probe, whose count ended before the load.
 fn calls_refusal(why: String) -> RefusedProbe {
     RefusedProbe {
         probe: Probe::Syscalls,
@@ -239,10 +247,10 @@ fn calls_refusal(why: String) -> RefusedProbe {
     }
 }
 
-/// Checks the contract while the load runs: one check per interval, in turn, on a connection of its
-/// own. Each trial begins at another check of the contract, so that several short trials cover all
-/// of it.
-fn probe(
+/// Checks the contract while the load runs: one check per interval, in turn, on a separate
+/// connection. Each trial begins at another check, so that several short trials cover the whole
+/// contract.
+fn check_under_load(
     listener: &CheckedListener,
     trial: usize,
     pause: Duration,
@@ -261,36 +269,38 @@ fn probe(
     results
 }
 
+/// The watch of a trial's load: samples all parts, reports intervals, and ends the load when a part
+/// exits or the user interrupts it.
 struct Watcher<'a> {
     trial: usize,
-    answers: Arc<AnswerCounts>,
+    response_counts: Arc<ResponseCounts>,
     /// Parties whose memory peak the kernel reset when the window opened.
     peaks_of_window: Vec<Party>,
-    has_seen_sockets: bool,
+    has_read_sockets: bool,
     takes_turns: bool,
-    watched: MonitoredProcesses<'a>,
+    processes: MonitoredProcesses<'a>,
     interrupts: &'a Interrupts,
-    on: &'a dyn Fn(RunEvent<'_>),
+    on_event: &'a dyn Fn(RunEvent<'_>),
 }
 
 impl Watch for Watcher<'_> {
     fn sample(&mut self, edge: Edge) -> Option<Sample> {
         if edge == Edge::Opens {
-            self.peaks_of_window = self.watched.reset_peaks();
+            self.peaks_of_window = self.processes.reset_peaks();
         }
         // The use of the whole machine is the difference between the edges of the window.
         let is_edge = edge != Edge::Within || !self.takes_turns;
         let reads = if is_edge { Reads::All } else { Reads::WithoutNetworksAndDisks };
-        let mut sample = self.watched.sample(reads);
-        // Once, after the counters: while all connections are there, and before they end.
-        // The kernel lists the sockets of the whole machine, with seven subjects a seventh of the
-        // time of this thread. In turns that is done at the end, after the last turn.
-        let looks_at = if self.takes_turns { Edge::Closes } else { Edge::Within };
-        if edge == looks_at && !std::mem::replace(&mut self.has_seen_sockets, true) {
-            self.watched.look_at_sockets(&mut sample);
+        let mut sample = self.processes.sample(reads);
+        // Once, after the counters, while all connections are open. The kernel lists the sockets of
+        // the whole machine, which takes a seventh of this thread's time with seven subjects. In
+        // turns the sockets are read at the end, after the last turn.
+        let socket_edge = if self.takes_turns { Edge::Closes } else { Edge::Within };
+        if edge == socket_edge && !std::mem::replace(&mut self.has_read_sockets, true) {
+            self.processes.read_sockets(&mut sample);
         }
         if edge == Edge::Closes {
-            self.watched.look_for_strays(&mut sample);
+            self.processes.count_strays(&mut sample);
         }
         for used in
             sample.parties.iter_mut().filter(|used| !self.peaks_of_window.contains(&used.party))
@@ -302,19 +312,19 @@ impl Watch for Watcher<'_> {
         Some(sample)
     }
 
-    fn answers(&self) -> Option<Arc<AnswerCounts>> {
-        Some(Arc::clone(&self.answers))
+    fn response_counts(&self) -> Option<Arc<ResponseCounts>> {
+        Some(Arc::clone(&self.response_counts))
     }
 
     fn interval(&mut self, interval: &Interval) {
-        (self.on)(RunEvent::Interval { trial: self.trial, interval });
+        (self.on_event)(RunEvent::Interval { trial: self.trial, interval });
     }
 
     fn stop(&mut self) -> Option<LoadStopReason> {
         if self.interrupts.count() > 0 {
             return Some(LoadStopReason::Stopped);
         }
-        self.watched
+        self.processes
             .exited_part()
             .map(|how| LoadStopReason::ServerFailed(format!("{how} under load")))
     }

@@ -1,4 +1,4 @@
-//! Executes a plan: each launch that is still due, from its start to its stop.
+//! Executes a plan: starts each launch that is still due, measures its trials, and stops it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -33,8 +33,8 @@ impl Runner<'_> {
     /// Runs every trial of the plan that is not in the archive yet.
     pub fn walk(&mut self) -> Result<RunEnd, RunError> {
         let run = self.dir.read()?;
-        let before = CompletedPart::from_run(&run);
-        let mut lived: BTreeSet<usize> =
+        let completed = CompletedPart::from_run(&run);
+        let mut passed_lifecycle: BTreeSet<usize> =
             run.starts.iter().filter_map(|start| self.arm_passing_lifecycle(start)).collect();
         let mut next_start = run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0);
         let observe =
@@ -55,17 +55,17 @@ impl Runner<'_> {
                 return Ok(RunEnd::Answered);
             }
             let due: Vec<Due> =
-                launches.into_iter().filter_map(|launch| self.due(launch, &before)).collect();
+                launches.into_iter().filter_map(|launch| self.due(launch, &completed)).collect();
             let mut starts: Vec<Start> =
                 (next_start..).zip(due).map(|(start, due)| due.begin(start)).collect();
             next_start += starts.len();
             if starts.is_empty() {
                 continue;
             }
-            self.launch(&mut starts, &setup, &lived)?;
+            self.launch(&mut starts, &setup, &passed_lifecycle)?;
             for start in starts {
-                lived.extend(self.arm_passing_lifecycle(&start.record));
-                (self.on)(RunEvent::LaunchEnded { launch: start.record.launch });
+                passed_lifecycle.extend(self.arm_passing_lifecycle(&start.record));
+                (self.on_event)(RunEvent::LaunchEnded { launch: start.record.launch });
             }
             if self.interrupts.count() > 0 {
                 return Ok(RunEnd::Interrupted);
@@ -74,43 +74,43 @@ impl Runner<'_> {
         Ok(RunEnd::Complete)
     }
 
-    /// Returns the remaining work of a launch; `None`: nothing, or it cannot be made.
-    fn due(&self, launch: usize, before: &CompletedPart<'_>) -> Option<Due> {
-        let of_launch = || before.run.starts.iter().filter(|s| s.launch == launch);
-        let refused = search::refused_protocols(before.run, launch);
-        let is_asked = |t: &usize| !refused.contains(&self.trial_protocol(*t));
+    /// Returns the remaining work of a launch. `None`: it has none, or a subject is unavailable.
+    fn due(&self, launch: usize, completed: &CompletedPart<'_>) -> Option<Due> {
+        let refused = search::refused_protocols(completed.run, launch);
+        let is_accepted = |t: &usize| !refused.contains(&self.trial_protocol(*t));
         let pending: Vec<usize> = (0..self.plan.trials.len())
-            .filter(|t| self.plan.trials[*t].launch == launch && !before.done.contains(t))
-            .filter(is_asked)
+            .filter(|t| self.plan.trials[*t].launch == launch && !completed.measured.contains(t))
+            .filter(is_accepted)
             .collect();
-        let to_search = search::due(self.plan, before.run, launch);
+        let to_search = search::due(self.plan, completed.run, launch);
         let takes_part =
             self.plan.arms_of(launch).all(|arm| self.builds.subjects[arm.subject].is_some());
-        let is_over =
-            before.settled.contains(&launch) || pending.is_empty() && to_search.is_empty();
-        let resumed = of_launch().next().is_some();
-        (!is_over && takes_part).then_some(Due { launch, resumed, pending, to_search })
+        let is_complete =
+            completed.failed.contains(&launch) || pending.is_empty() && to_search.is_empty();
+        let resumed = completed.run.starts.iter().any(|start| start.launch == launch);
+        (!is_complete && takes_part).then_some(Due { launch, resumed, pending, to_search })
     }
 
     /// Returns whether the measurements decide the run's comparison. It is checked only between
-    /// blocks: within one, some arms have one repeat more than others.
+    /// blocks, because within a block some arms have one repeat more than others.
     fn is_answered(&self) -> Result<bool, RunError> {
         if self.plan.stop.is_none() {
             return Ok(false);
         }
         let run = self.dir.read()?;
-        // An interrupted search is made first, whatever the results of the trials are.
+        // An interrupted search is completed first, whatever the results of the trials are.
         Ok(!search::is_missing(&run) && stopping::is_answered(&run, &report::report(&run)))
     }
 
-    /// Returns the arm of a start whose subject kept all promises about its life; `None`: it did
-    /// not, or they were not checked. A waived promise is checked at each start, because each trial
-    /// has to report it.
+    /// Returns the arm of a start whose subject passed all lifecycle checks. `None`: a check
+    /// failed, or the checks were not made. A waived check is repeated at each start, because each
+    /// trial has to report it.
     fn arm_passing_lifecycle(&self, start: &StartRecord) -> Option<usize> {
-        let mut all =
+        let mut checks =
             start.subject()?.checks_before.iter().filter(|check| check.of_life).peekable();
-        let is_asked = all.peek().is_some();
-        (is_asked && all.all(|check| check.ok)).then(|| self.plan.launches[start.launch].arms[0])
+        let is_checked = checks.peek().is_some();
+        (is_checked && checks.all(|check| check.ok))
+            .then(|| self.plan.launches[start.launch].arms[0])
     }
 
     /// Returns the protocol of a trial's requests.
@@ -119,10 +119,10 @@ impl Runner<'_> {
     }
 
     /// Returns a back end of the plan.
-    pub(super) fn service(&self, index: usize) -> &BuiltBackend {
+    pub(super) fn backend(&self, index: usize) -> &BuiltBackend {
         self.builds.backends[index]
             .as_ref()
-            .expect("no subject takes part whose back ends are unavailable")
+            .expect("subjects with unavailable back ends do not take part")
     }
 
     pub(super) fn supervision(&self) -> Supervision<'_> {
@@ -135,69 +135,71 @@ impl Runner<'_> {
         canary::measure(*self.plan.placement_in(launch, arm).subject.first()?)
     }
 
-    /// Binds this thread to the generator's CPUs of a launch: threads of its loads inherit them.
-    fn keep_to_own_cpus(&self, launch: usize) -> Result<(), RunError> {
+    /// Binds this thread to the generator's CPUs of a launch, which the threads of its loads
+    /// inherit.
+    fn bind_to_generator_cpus(&self, launch: usize) -> Result<(), RunError> {
         let mut arms = self.plan.launches[launch].arms.iter();
         let bind = |arm: &usize| set_affinity(&self.plan.placement_in(launch, *arm).generator);
         arms.try_for_each(bind).map_err(RunError::Machine)
     }
 
-    /// Makes certificates, if a participating subject needs one.
+    /// Creates certificates, if a participating subject or back end needs one.
     fn certs(&self) -> Result<Option<Certs>, RunError> {
         let arms = self.plan.arms.iter().zip(self.arms);
         let built = arms
             .filter(|(arm, _)| self.builds.subjects[arm.subject].is_some())
             .map(|(_, definition)| definition);
         let backends = self.builds.backends.iter().flatten().map(|service| &service.definition);
-        let wanted = built.chain(backends).any(Definition::needs_certificate);
-        wanted.then(|| Certs::make(self.guard)).transpose().map_err(RunError::Machine)
+        let is_needed = built.chain(backends).any(Definition::needs_certificate);
+        is_needed.then(|| Certs::make(self.guard)).transpose().map_err(RunError::Machine)
     }
 
-    /// Makes starts that are up at once, in the network of their arms. This thread and its
-    /// children, which are the servers' clients, run in the clients' network.
+    /// Runs starts that are up at once, in the network of their arms. This thread and its children
+    /// are the servers' clients, and run in the clients' network.
     fn launch(
         &mut self,
         starts: &mut [Start],
         setup: &RunSetup,
-        lived: &BTreeSet<usize>,
+        passed_lifecycle: &BTreeSet<usize>,
     ) -> Result<(), RunError> {
         let network =
             start_network(self.plan, starts[0].record.launch).map_err(RunError::Machine)?;
-        let launched = network.as_client(|| self.launch_in(&network, starts, setup, lived));
+        let launched =
+            network.as_client(|| self.launch_in(&network, starts, setup, passed_lifecycle));
         launched.map_err(RunError::Machine)?
     }
 
-    /// Makes starts that are up at once, from the first spawn to the last stop, and records
-    /// whatever the subjects do.
+    /// Runs starts that are up at once, from the first spawn to the last stop, and records all
+    /// results and failures.
     fn launch_in(
         &mut self,
         network: &Network,
         starts: &mut [Start],
         setup: &RunSetup,
-        lived: &BTreeSet<usize>,
+        passed_lifecycle: &BTreeSet<usize>,
     ) -> Result<(), RunError> {
-        // All before the first server is up, which may use CPU time even when idle.
+        // Before the first server is up, because a server may use CPU time even when idle.
         for start in &mut *starts {
             start.record.canary = self.canary(start.record.launch);
         }
         for start in &mut *starts {
-            (self.on)(RunEvent::Starting { launch: start.record.launch });
-            self.keep_to_own_cpus(start.record.launch)?;
+            (self.on_event)(RunEvent::Starting { launch: start.record.launch });
+            self.bind_to_generator_cpus(start.record.launch)?;
             let drops = DropWatch::begin();
-            let is_up = self.bring_up(network, start, setup, lived);
-            self.stop_on_error(is_up.map_err(|stop| stop.explain(drops)), start, setup)?;
+            let result = self.bring_up(network, start, setup, passed_lifecycle);
+            self.stop_on_error(result.map_err(|stop| stop.explain(drops)), start, setup)?;
         }
         while let Some(next) = starts.iter().find_map(|start| start.pending.first().copied()) {
-            self.measure(self.side_by_side(next, starts), setup)?;
+            self.measure(self.starts_with_trial(next, starts), setup)?;
         }
         for start in starts.iter_mut().filter(|start| start.is_up()) {
-            let searched = self.search_all(start);
-            self.stop_on_error(searched, start, setup)?;
+            let result = self.search_all(start);
+            self.stop_on_error(result, start, setup)?;
         }
         for start in starts.iter_mut().filter(|start| start.is_up()) {
             let drops = DropWatch::begin();
-            let proved = self.check_again(start);
-            self.stop_on_error(proved.map_err(|stop| stop.explain(drops)), start, setup)?;
+            let result = self.check_again(start);
+            self.stop_on_error(result.map_err(|stop| stop.explain(drops)), start, setup)?;
         }
         starts
             .iter_mut()
@@ -205,31 +207,31 @@ impl Runner<'_> {
             .try_for_each(|start| self.conclude(start, setup))
     }
 
-    /// Returns the starts that still have a trial of the same workload and step, each with its own
+    /// Returns the starts that still have a trial of the same workload and step, each with that
     /// trial.
-    fn side_by_side<'s>(
+    fn starts_with_trial<'s>(
         &self,
         trial: usize,
         starts: &'s mut [Start],
     ) -> Vec<(usize, &'s mut Start)> {
         let point = |trial: usize| (self.plan.trials[trial].workload, self.plan.trials[trial].step);
-        let alike =
+        let same_point =
             |start: &Start| start.pending.iter().copied().find(|own| point(*own) == point(trial));
-        starts.iter_mut().filter_map(|start| Some((alike(start)?, start))).collect()
+        starts.iter_mut().filter_map(|start| Some((same_point(start)?, start))).collect()
     }
 
-    /// Ends a failed start, and records its failure.
+    /// Ends a start if an operation on it failed, and records the failure.
     fn stop_on_error(
         &mut self,
-        used: Result<(), StartAbort>,
+        result: Result<(), StartAbort>,
         start: &mut Start,
         setup: &RunSetup,
     ) -> Result<(), RunError> {
-        match used {
+        match result {
             Ok(()) => Ok(()),
-            Err(StartAbort::Ours(error)) => Err(error),
+            Err(StartAbort::Run(error)) => Err(error),
             Err(StartAbort::Subject(failure)) => {
-                keep_logs(&mut start.record, &start.up);
+                record_log_tails(&mut start.record, &start.up);
                 start.record.failure = Some(failure);
                 self.conclude(start, setup)
             }
@@ -241,11 +243,11 @@ impl Runner<'_> {
         start.pending.clear();
         let record = &mut start.record;
         self.stop(record, std::mem::take(&mut start.up));
-        let left = setup.groups.remaining_groups_text(record.start).map(harness);
-        for failure in record.failure.iter().chain(&left) {
-            (self.on)(RunEvent::Failed { launch: record.launch, failure });
+        let remaining = setup.groups.remaining_groups_text(record.start).map(harness);
+        for failure in record.failure.iter().chain(&remaining) {
+            (self.on_event)(RunEvent::Failed { launch: record.launch, failure });
         }
-        record.failure = record.failure.take().or(left);
+        record.failure = record.failure.take().or(remaining);
         self.dir.write_start(record)?;
         Ok(())
     }
@@ -258,67 +260,68 @@ impl Runner<'_> {
         RuntimeFiles::from_pids(&process.sampler.pids(), is_profiled)
     }
 
-    /// Stops the running parts, the last started first: no part loses one that it needs.
+    /// Stops the running parts in the reverse order of their starts, so that no part loses another
+    /// one that it needs.
     fn stop(&self, record: &mut StartRecord, up: Vec<RunningPart>) {
         let patience = || self.interrupts.patience();
         for part in up.into_iter().rev() {
-            let asked = match part.party {
-                Party::Backend(index) => &self.service(index).definition.stop,
+            let stop = match part.party {
+                Party::Backend(index) => &self.backend(index).definition.stop,
                 _ => &self.arms[self.plan.launches[record.launch].arms[0]].stop,
             };
             let is_subject = !matches!(part.party, Party::Backend(_));
-            let kept = if is_subject {
+            let files = if is_subject {
                 self.runtime_files(&part.process)
             } else {
                 RuntimeFiles::default()
             };
-            let stopped = part.process.stop(asked.signal, asked.deadline_ns, patience);
-            kept.remove();
+            let stopped = part.process.stop(stop.signal, stop.deadline_ns, patience);
+            files.remove();
             part_record(record, part.party).stop = stopped;
         }
     }
 
-    /// Starts a subject with what it needs, checks it, and warms it up.
+    /// Starts a subject and its back ends, checks the subject, and warms it up.
     fn bring_up(
         &mut self,
         network: &Network,
         start: &mut Start,
         setup: &RunSetup,
-        lived: &BTreeSet<usize>,
+        passed_lifecycle: &BTreeSet<usize>,
     ) -> Result<(), StartAbort> {
         let interrupts = self.interrupts;
         let Start { record, pending, to_search, refused, up } = start;
-        if let Err(failure) = self.start(record, setup, network, lived, up) {
+        if let Err(failure) = self.start(record, setup, network, passed_lifecycle, up) {
             return Err(running_parts::backend_failure(up, Some(&failure))
                 .unwrap_or(failure)
                 .into());
         }
         let mut launched = Launched::new(up);
-        // A start without completed checks is started anew when the run is resumed.
+        // Checks that were interrupted are not recorded: a resumed run repeats the start.
         let checks =
             launched.subject.check(|| interrupts.count() > 0).ok_or_else(interrupted_failure)?;
         part_record(record, Party::SUBJECT).checks_before.extend(checks);
         let checks = part_record(record, Party::SUBJECT).checks_before.clone();
-        // From here on a crash of dyno loses no fact about this start.
+        // Written now, so that a crash of dyno does not lose the results of the checks.
         self.dir.write_start(record)?;
-        let is_left = |broken: &BTreeSet<Protocol>| {
+        let has_trials_left = |broken: &BTreeSet<Protocol>| {
             pending.iter().chain(&*to_search).any(|t| !broken.contains(&self.trial_protocol(*t)))
         };
-        let judged = launched.subject.after_checks(&checks, is_left);
+        let judged = launched.subject.after_checks(&checks, has_trials_left);
         judged.map_err(|failure| launched.blame(failure, &self.supervision()))?;
         refused.extend(record.refused_protocols().into_keys());
         if !refused.is_empty() {
-            keep_log(record, launched.subject);
+            record_log_tail(record, launched.subject);
         }
         pending.retain(|t| !refused.contains(&self.trial_protocol(*t)));
         to_search.retain(|t| !refused.contains(&self.trial_protocol(*t)));
         let launch = record.launch;
-        self.look_at_first(launch, part_record(record, Party::SUBJECT), &mut launched);
+        self.inspect_first_start(launch, part_record(record, Party::SUBJECT), &mut launched);
         let part = part_record(record, Party::SUBJECT);
-        let asked: Vec<usize> = pending.iter().chain(&*to_search).copied().collect();
-        let warmed = self.warm_up(launch, part, &mut launched, &asked);
+        let trials: Vec<usize> = pending.iter().chain(&*to_search).copied().collect();
+        let warmed = self.warm_up(launch, part, &mut launched, &trials);
         if let Some(warmup) = &part.warmup {
-            (self.on)(RunEvent::Warmed { launch, warmup });
+            (self.on_event)(RunEvent::Warmed { launch, warmup });
         }
         self.dir.write_start(record)?;
         warmed?;
@@ -330,35 +333,35 @@ impl Runner<'_> {
     fn check_again(&mut self, start: &mut Start) -> Result<(), StartAbort> {
         let interrupts = self.interrupts;
         let mut launched = Launched::new(&mut start.up);
-        // The measurements need this check, unless the user interrupts twice.
+        // The trials are valid only with this check, so a single interrupt does not skip it.
         let checks =
             launched.subject.check(|| interrupts.count() > 1).ok_or_else(interrupted_failure)?;
         part_record(&mut start.record, Party::SUBJECT).checks_after.clone_from(&checks);
-        // A check that failed before is no new failure; any other one passed before the trials.
-        let is_news = |broken: &BTreeSet<Protocol>| broken.is_subset(&start.refused);
-        let judged = launched.subject.after_checks(&checks, is_news);
+        // A protocol that was refused before its trials is not a new failure.
+        let was_refused = |broken: &BTreeSet<Protocol>| broken.is_subset(&start.refused);
+        let judged = launched.subject.after_checks(&checks, was_refused);
         judged.map_err(|failure| launched.blame(failure, &self.supervision()).into())
     }
 
-    /// Runs trials side by side, one of each start, and writes their records. Trials that end early
-    /// because another's server failed stay pending.
+    /// Runs one trial of each start together, and writes their records. Trials that end early
+    /// because another server failed stay pending.
     fn measure(
         &mut self,
-        mut of: Vec<(usize, &mut Start)>,
+        trials: Vec<(usize, &mut Start)>,
         setup: &RunSetup,
     ) -> Result<(), RunError> {
         let mut ready = Vec::new();
-        for (trial, start) in of.drain(..) {
-            match self.get_ready(start) {
+        for (trial, start) in trials {
+            match self.reset_backends(start) {
                 Ok(()) => ready.push((trial, start)),
-                unready => self.stop_on_error(unready, start, setup)?,
+                failed => self.stop_on_error(failed, start, setup)?,
             }
         }
         if ready.is_empty() {
             return Ok(());
         }
         for (trial, _) in &ready {
-            (self.on)(RunEvent::TrialStarted { trial: *trial });
+            (self.on_event)(RunEvent::TrialStarted { trial: *trial });
         }
         let mut launched: Vec<(usize, Launched<'_>)> =
             ready.iter_mut().map(|(trial, start)| (*trial, Launched::new(&mut start.up))).collect();
@@ -367,31 +370,31 @@ impl Runner<'_> {
         let measured = match measured {
             Ok(measured) => measured,
             Err(why) => {
-                let mut all = ready.into_iter();
-                return all.try_for_each(|(_, start)| {
+                return ready.into_iter().try_for_each(|(_, start)| {
                     self.stop_on_error(Err(harness(why.clone()).into()), start, setup)
                 });
             }
         };
-        let each = ready.iter().zip(measured);
-        let mut records: Vec<TrialRecord> = each
+        let mut records: Vec<TrialRecord> = ready
+            .iter()
+            .zip(measured)
             .map(|((trial, start), measured)| measured.into_record(*trial, start.record.start))
             .collect();
-        let after = |((_, start), record): (&mut (usize, &mut Start), &mut TrialRecord)| {
-            // A load that was cut short is no trial, and its server is not checked.
+        let check_server = |((_, start), record): (&mut (usize, &mut Start), &mut TrialRecord)| {
+            // A load that was cut short does not complete a trial, and its server is not checked.
             if record.load.cut_short {
                 return Ok(());
             }
             Launched::new(&mut start.up).after_load(&mut record.load, &self.supervision())
         };
         let served: Vec<Result<(), Failure>> =
-            ready.iter_mut().zip(&mut records).map(after).collect();
+            ready.iter_mut().zip(&mut records).map(check_server).collect();
         if served.iter().all(Result::is_ok) && self.queue_rerun(&ready, &records)? {
             return Ok(());
         }
         for (((_, start), record), served) in ready.into_iter().zip(records).zip(served) {
-            let kept = self.keep(start, &record, served);
-            self.stop_on_error(kept, start, setup)?;
+            let result = self.record_trial(start, &record, served);
+            self.stop_on_error(result, start, setup)?;
         }
         Ok(())
     }
@@ -401,7 +404,7 @@ impl Runner<'_> {
     /// Returns whether they are queued.
     fn queue_rerun(
         &mut self,
-        of: &[(usize, &mut Start)],
+        starts: &[(usize, &mut Start)],
         records: &[TrialRecord],
     ) -> Result<bool, RunError> {
         let is_cut = records.iter().any(|record| record.load.cut_short);
@@ -409,39 +412,39 @@ impl Runner<'_> {
             return Ok(false);
         }
         let facts = self.dir.header()?.facts;
-        let side_by_side =
-            of.iter().zip(records).map(|((_, start), record)| (&start.record, record));
-        if !stopping::are_contaminated(self.plan, &facts, side_by_side) {
+        let measured =
+            starts.iter().zip(records).map(|((_, start), record)| (&start.record, record));
+        if !stopping::are_contaminated(self.plan, &facts, measured) {
             return Ok(false);
         }
-        let before = self.dir.queued_reruns()?;
-        let is_again =
-            |record: &TrialRecord| before.iter().any(|(trial, _)| *trial == record.trial);
-        // Trials that were loaded together began at the same instant, and count once.
-        let begun: BTreeSet<u64> = before.iter().map(|(_, began_ns)| *began_ns).collect();
-        if begun.len() >= self.plan.again as usize || records.iter().any(is_again) {
+        let earlier = self.dir.queued_reruns()?;
+        let is_rerun =
+            |record: &TrialRecord| earlier.iter().any(|(trial, _)| *trial == record.trial);
+        // Trials that were loaded together began at the same instant, and count as one re-run.
+        let begins: BTreeSet<u64> = earlier.iter().map(|(_, began_ns)| *began_ns).collect();
+        if begins.len() >= self.plan.again as usize || records.iter().any(is_rerun) {
             return Ok(false);
         }
         for record in records {
             self.dir.write_contaminated(record)?;
-            (self.on)(RunEvent::Contaminated { trial: record.trial });
+            (self.on_event)(RunEvent::Contaminated { trial: record.trial });
         }
         Ok(true)
     }
 
     /// Resets the data of a start's back ends before a trial.
-    pub(super) fn get_ready(&self, start: &mut Start) -> Result<(), StartAbort> {
+    pub(super) fn reset_backends(&self, start: &mut Start) -> Result<(), StartAbort> {
         if self.interrupts.count() > 0 {
             return Err(interrupted_failure().into());
         }
         Launched::new(&mut start.up).reset(&self.supervision()).map_err(|failure| {
-            // A command that the user interrupted is no failure of the back end.
+            // An interrupted command is not a failure of the back end.
             if self.interrupts.count() > 0 { interrupted_failure().into() } else { failure.into() }
         })
     }
 
     /// Writes the results of a trial. `served`: whether its server still serves.
-    fn keep(
+    fn record_trial(
         &mut self,
         start: &mut Start,
         record: &TrialRecord,
@@ -452,7 +455,7 @@ impl Runner<'_> {
             && self.interrupts.count() == 0
             && (load.slices_ns.is_some() || load.at_once.is_some())
         {
-            // Another's server failed under the load that ran together with it.
+            // Another server failed under the load that ran together with this one.
             return Ok(());
         }
         if load.cut_short {
@@ -463,31 +466,31 @@ impl Runner<'_> {
         let profile = served.is_ok().then(|| self.profile(trial, &launched)).flatten();
         profile.map_or(Ok(()), |profile| self.dir.write_profile(&profile))?;
         self.dir.write_trial(record)?;
-        (self.on)(RunEvent::TrialEnded { trial, record });
+        (self.on_event)(RunEvent::TrialEnded { trial, record });
         start.pending.retain(|pending| *pending != trial);
         Ok(served?)
     }
 }
 
-/// The completed part of a run that is resumed.
+/// The part of a resumed run that is already in its archive.
 struct CompletedPart<'a> {
     run: &'a Run,
-    /// Trials that are measured.
-    done: BTreeSet<usize>,
-    /// Launches that failed by themselves, which is a result. An interrupt or a failure of dyno is
-    /// none.
-    settled: BTreeSet<usize>,
+    /// Trials that were measured.
+    measured: BTreeSet<usize>,
+    /// Launches whose subject or back end failed, which is a result. An interrupt or a failure of
+    /// dyno is not.
+    failed: BTreeSet<usize>,
 }
 
 impl<'a> CompletedPart<'a> {
     fn from_run(run: &'a Run) -> CompletedPart<'a> {
-        let is_settled = |s: &&StartRecord| {
+        let has_failed = |s: &&StartRecord| {
             s.failure.as_ref().is_some_and(|failure| failure.kind.is_the_subjects())
         };
         CompletedPart {
             run,
-            done: run.trials.iter().map(|t| t.trial).collect(),
-            settled: run.starts.iter().filter(is_settled).map(|s| s.launch).collect(),
+            measured: run.trials.iter().map(|t| t.trial).collect(),
+            failed: run.starts.iter().filter(has_failed).map(|s| s.launch).collect(),
         }
     }
 }
@@ -509,16 +512,16 @@ impl Due {
     }
 }
 
-/// A start while it is made and used.
+/// A start in progress: its record, its remaining work, and its running parts.
 pub(super) struct Start {
     record: StartRecord,
     /// Trials that are still to be measured.
     pending: Vec<usize>,
     /// Trials whose search for a rate is still due.
     pub(super) to_search: Vec<usize>,
-    /// Protocols without trials, because it broke a promise over them.
+    /// Protocols over which the subject broke a promise: they have no trials in this start.
     refused: BTreeSet<Protocol>,
-    /// The parts that came up, the subject last.
+    /// The running parts, the subject last.
     pub(super) up: Vec<RunningPart>,
 }
 
@@ -534,11 +537,11 @@ pub(super) enum StartAbort {
     /// start, and the run continues.
     Subject(Failure),
     /// The run cannot continue.
-    Ours(RunError),
+    Run(RunError),
 }
 
 impl StartAbort {
-    /// Returns the reason, with the machine as the cause if it dropped packets meanwhile.
+    /// Returns the reason. The machine is the cause if it dropped packets in the meantime.
     fn explain(self, drops: DropWatch) -> StartAbort {
         match self {
             StartAbort::Subject(failure) if failure.kind == FailureKind::Deaf => {
@@ -557,27 +560,31 @@ impl From<Failure> for StartAbort {
 
 impl From<ArchiveError> for StartAbort {
     fn from(error: ArchiveError) -> StartAbort {
-        StartAbort::Ours(error.into())
+        StartAbort::Run(error.into())
     }
 }
 
 /// Returns the network for a launch.
 fn start_network(plan: &Plan, launch: usize) -> io::Result<Network> {
-    let is_apart = plan.arms_of(launch).any(|arm| arm.conditions.isolation == Isolation::Netns);
-    if is_apart { Network::pair().map_err(io::Error::other) } else { Ok(Network::Machine) }
+    let is_isolated = plan.arms_of(launch).any(|arm| arm.conditions.isolation == Isolation::Netns);
+    if is_isolated { Network::pair().map_err(io::Error::other) } else { Ok(Network::Machine) }
 }
 
 /// Returns the record of a part that is up.
 fn part_record(record: &mut StartRecord, party: Party) -> &mut PartStart {
-    record.parts.iter_mut().find(|part| part.party == party).expect("what is up is in the record")
+    record
+        .parts
+        .iter_mut()
+        .find(|part| part.party == party)
+        .expect("a running part is in the record")
 }
 
-/// Keeps the last lines of every running part's log: any of them may show the cause.
-fn keep_logs(record: &mut StartRecord, up: &[RunningPart]) {
-    up.iter().for_each(|part| keep_log(record, part));
+/// Records the last lines of every running part's log, because any of them may show the cause.
+fn record_log_tails(record: &mut StartRecord, up: &[RunningPart]) {
+    up.iter().for_each(|part| record_log_tail(record, part));
 }
 
-fn keep_log(record: &mut StartRecord, part: &RunningPart) {
+fn record_log_tail(record: &mut StartRecord, part: &RunningPart) {
     part_record(record, part.party).log_tail =
         Some(part.process.log_tail()).filter(|tail| !tail.is_empty());
 }

@@ -1,4 +1,5 @@
-//! Warming a start until it is steady, before its first trial.
+//! Warms a start up until its server is steady, before its first trial. A cold server is slower,
+//! because its caches are empty and its code may not be compiled yet.
 //!
 //! All workloads of the start take turns, so that a just-in-time compiler sees all of them before
 //! it is measured. A turn is a load of several slices, because opening its connections may take
@@ -21,35 +22,35 @@ use super::judge::{harness, interrupted_failure};
 use super::running_parts::{Launched, MonitoredProcesses, RunningPart, listener};
 use super::{RunEvent, Runner};
 use crate::limits::{
-    GLANCE, LONGEST_SLICE_NS, LONGEST_TURN_NS, MIN_ANSWERS, MIN_SLICE_NS, REST, SLICE_NS,
-    SLICES_NS, TURN_GAP_NS, TURN_SETTLES_NS, TURN_SLICES,
+    LONGEST_SLICE_NS, LONGEST_TURN_NS, MIN_SLICE_NS, MIN_SLICE_RESPONSES, REST, SLICE_NS,
+    SLICES_NS, STOP_CHECK_INTERVAL, TURN_GAP_NS, TURN_SETTLE_NS, TURN_SLICES,
 };
 use crate::load::{self, Edge, LoadStopReason, Watch};
 use crate::load_at;
 
-/// Returns the shortest warm-up of a launch, nanoseconds: its server is steady as early as can be
-/// detected.
-pub(crate) fn least_ns(plan: &Plan, launch: usize) -> u64 {
-    let of_launch: Vec<&Trial> = plan.trials.iter().filter(|t| t.launch == launch).collect();
-    let workloads = distinct_workloads(&of_launch).len() as u64;
+/// Returns the length of a launch's warm-up if its server is steady as early as can be detected,
+/// nanoseconds.
+pub(crate) fn shortest_ns(plan: &Plan, launch: usize) -> u64 {
+    let trials: Vec<&Trial> = plan.trials.iter().filter(|t| t.launch == launch).collect();
+    let workloads = distinct_workloads(&trials).len() as u64;
     let turns = workloads * (MIN_ROUNDS as u64).div_ceil(TURN_SLICES);
-    let turn_ns = TURN_SLICES * slice_ns(workloads) + TURN_SETTLES_NS + TURN_GAP_NS;
+    let turn_ns = TURN_SLICES * slice_ns(workloads) + TURN_SETTLE_NS + TURN_GAP_NS;
     plan.load.until_steady.map_or(0, |until| (turns * turn_ns).min(until.limit_ns))
 }
 
-/// Length of the first slices for this many workloads, in nanoseconds.
+/// Returns the length of the first slices for this many workloads, nanoseconds.
 fn slice_ns(workloads: u64) -> u64 {
     (SLICES_NS / MIN_ROUNDS as u64 / workloads.max(1)).clamp(MIN_SLICE_NS, SLICE_NS)
 }
 
 fn distinct_workloads(trials: &[&Trial]) -> Vec<usize> {
-    let mut all: Vec<usize> = trials.iter().map(|t| t.workload).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+    let mut workloads: Vec<usize> = trials.iter().map(|t| t.workload).collect();
+    workloads.sort_unstable();
+    workloads.dedup();
+    workloads
 }
 
-/// One workload's turns.
+/// The load that one workload has in each of its turns.
 struct Turn {
     workload: usize,
     step: usize,
@@ -57,13 +58,13 @@ struct Turn {
 }
 
 /// Reason for an early end of a warm-up.
-enum Cut {
+enum WarmUpAbort {
     Interrupted,
     Failed(Failure),
 }
 
 impl Runner<'_> {
-    /// Warms a start, if the plan requires it, and records the warm-up. `Err`: the start is not
+    /// Warms a start up, if the plan requires it, and records the warm-up. `Err`: the start is not
     /// used any further.
     pub(super) fn warm_up(
         &mut self,
@@ -77,7 +78,7 @@ impl Runner<'_> {
         if turns.is_empty() {
             return Ok(());
         }
-        // Before the first load: the reported length of the warm-up includes all its gaps.
+        // Read before the first load, because the reported length includes the gaps between loads.
         let began_ns = monotonic_ns();
         let mut warmup =
             WarmUp { took_ns: 0, ended: WarmUpEnd::CutShort, right_answers: 0, slices: Vec::new() };
@@ -88,14 +89,14 @@ impl Runner<'_> {
                 warmup.ended = ended;
                 Ok(())
             }
-            Err(Cut::Interrupted) => Err(interrupted_failure()),
-            Err(Cut::Failed(failure)) => Err(failure),
+            Err(WarmUpAbort::Interrupted) => Err(interrupted_failure()),
+            Err(WarmUpAbort::Failed(failure)) => Err(failure),
         };
         record.warmup = Some(warmup);
         failed
     }
 
-    /// Round by round, until the server is steady or the limit is reached.
+    /// Loads the server in turns, round by round, until it is steady or the limit is reached.
     fn take_turns(
         &mut self,
         launch: usize,
@@ -103,18 +104,18 @@ impl Runner<'_> {
         turns: &[Turn],
         WarmUp { right_answers, slices, .. }: &mut WarmUp,
         until: UntilSteady,
-    ) -> Result<WarmUpEnd, Cut> {
+    ) -> Result<WarmUpEnd, WarmUpAbort> {
         let mut slice_ns = slice_ns(turns.len() as u64);
-        let mut of_turn = TURN_SLICES;
+        let mut slices_per_turn = TURN_SLICES;
         // Origin of the slices' times.
         let began_ns = monotonic_ns();
         loop {
             let round = slices.iter().map(|s| s.round + 1).max().unwrap_or(0);
             for turn in turns {
-                let record = self.load_turn(launched, turn, slice_ns, of_turn)?;
+                let record = self.load_turn(launched, turn, slice_ns, slices_per_turn)?;
                 *right_answers += record.intervals.iter().map(Interval::right_answers).sum::<u64>();
                 for slice in warm_up_slices(&record, turn, round, began_ns) {
-                    (self.on)(RunEvent::Warming { launch, slice: &slice });
+                    (self.on_event)(RunEvent::Warming { launch, slice: &slice });
                     slices.push(slice);
                 }
             }
@@ -134,22 +135,22 @@ impl Runner<'_> {
                 return Ok(WarmUpEnd::Limit);
             }
             let fewest = slices.iter().filter(|s| s.round >= round).map(|s| s.answers).min();
-            if fewest.is_some_and(|n| n < MIN_ANSWERS) {
+            if fewest.is_some_and(|n| n < MIN_SLICE_RESPONSES) {
                 slice_ns = (slice_ns * 2).min(LONGEST_SLICE_NS);
             }
-            of_turn = (of_turn * 2).min(LONGEST_TURN_NS / slice_ns);
+            slices_per_turn = (slices_per_turn * 2).min(LONGEST_TURN_NS / slice_ns);
         }
     }
 
-    /// Leaves a server without requests for a moment after its compilers were busy: they share the
-    /// CPUs with its other threads, and get them when those are idle.
-    fn rest(&self) -> Result<(), Cut> {
+    /// Pauses the load after the server's compilers were busy. Compilers share the CPUs with its
+    /// other threads, and can finish while these are idle.
+    fn rest(&self) -> Result<(), WarmUpAbort> {
         let mut left = REST;
         while !left.is_zero() {
             if self.interrupts.count() > 0 {
-                return Err(Cut::Interrupted);
+                return Err(WarmUpAbort::Interrupted);
             }
-            let nap = left.min(GLANCE);
+            let nap = left.min(STOP_CHECK_INTERVAL);
             thread::sleep(nap);
             left -= nap;
         }
@@ -162,74 +163,76 @@ impl Runner<'_> {
         turn: &Turn,
         slice_ns: u64,
         slices: u64,
-    ) -> Result<LoadRecord, Cut> {
+    ) -> Result<LoadRecord, WarmUpAbort> {
         let load = Load {
             duration_ns: slices * slice_ns,
             interval_ns: slice_ns,
             ..turn.spec.load.clone()
         };
         let spec = load::LoadSpec { load, ..turn.spec.clone() };
-        let watched = MonitoredProcesses {
+        let processes = MonitoredProcesses {
             subject: &mut launched.subject.process,
             inside: None,
             backends: launched.backends,
             files: Files::with_limit(load::spare_files([&spec])),
         };
-        let mut watcher = WarmUpWatch { watched, interrupts: self.interrupts };
+        let mut watcher = WarmUpWatch { processes, interrupts: self.interrupts };
         let mut record =
-            load::run(&spec, &mut watcher).map_err(|words| Cut::Failed(harness(words)))?;
-        // An interrupt during the drain cuts no window short.
+            load::run(&spec, &mut watcher).map_err(|words| WarmUpAbort::Failed(harness(words)))?;
+        // An interrupt during the drain does not set `cut_short`, so the count is checked as well.
         if record.cut_short || self.interrupts.count() > 0 {
-            return Err(Cut::Interrupted);
+            return Err(WarmUpAbort::Interrupted);
         }
         if record.server_failure.is_some() || measured_intervals(&record).all(|i| i.answers() == 0)
         {
-            // It may be alive, but slow.
+            // The server may be alive, and only slow.
             launched.after_load(&mut record, &self.supervision()).map_err(warming_failure)?;
         }
         Ok(record)
     }
 }
 
-fn warming_failure(failure: Failure) -> Cut {
+fn warming_failure(failure: Failure) -> WarmUpAbort {
     let Failure { kind, message } = failure;
-    Cut::Failed(Failure { kind, message: format!("during its warm-up: {message}") })
+    WarmUpAbort::Failed(Failure { kind, message: format!("during its warm-up: {message}") })
 }
 
-/// Returns the trial of a workload, among these, at whose step subjects are compared; `None`: there
-/// is none.
+/// Returns the trial of a workload, among these, at whose step subjects are compared. `None`: none
+/// of these trials has the workload.
 pub(super) fn reference_trial(plan: &Plan, trials: &[usize], workload: usize) -> Option<usize> {
-    let of = || trials.iter().copied().filter(|t| plan.trials[*t].workload == workload);
-    let mut steps: Vec<usize> = of().map(|t| plan.trials[t].step).collect();
+    let own_trials = || trials.iter().copied().filter(|t| plan.trials[*t].workload == workload);
+    let mut steps: Vec<usize> = own_trials().map(|t| plan.trials[t].step).collect();
     steps.sort_unstable();
     let step = (!steps.is_empty()).then(|| reference_step(&plan.load.steps, &steps))?;
-    of().find(|t| plan.trials[*t].step == step)
+    own_trials().find(|t| plan.trials[*t].step == step)
 }
 
 /// Returns the turns of the workloads whose trials are still to be run.
 fn turns(plan: &Plan, pending: &[usize], subject: &RunningPart) -> Result<Vec<Turn>, String> {
-    let all: Vec<&Trial> = pending.iter().map(|t| &plan.trials[*t]).collect();
+    let trials: Vec<&Trial> = pending.iter().map(|t| &plan.trials[*t]).collect();
     let turn = |workload: usize| {
-        let trial = reference_trial(plan, pending, workload).expect("it is one of theirs");
+        let trial =
+            reference_trial(plan, pending, workload).expect("each of these workloads has a trial");
         let step = plan.trials[trial].step;
-        let asked = &plan.workloads[workload];
-        let spec = load_at::trial(listener(&subject.listeners, asked)?.listener(), plan, trial)?;
+        let listener = listener(&subject.listeners, &plan.workloads[workload])?;
+        let spec = load_at::trial(listener.listener(), plan, trial)?;
         Ok(Turn { workload, step, spec: warming_spec(spec) })
     };
-    distinct_workloads(&all).into_iter().map(turn).collect()
+    distinct_workloads(&trials).into_iter().map(turn).collect()
 }
 
-/// Returns a step's load for warming, with its own random numbers.
+/// Returns the load of a warm-up at a step. Its random numbers differ from those of the trial.
 fn warming_spec(spec: load::LoadSpec) -> load::LoadSpec {
     let busy = spec.to_busy_loop();
     load::LoadSpec {
         seed: !busy.seed,
-        load: Load { warmup_ns: TURN_SETTLES_NS, ..busy.load },
+        load: Load { warmup_ns: TURN_SETTLE_NS, ..busy.load },
         ..busy
     }
 }
 
-/// Returns the slices of a turn as readings; the first of them belongs to this round.
+/// Returns the results of a turn's slices. Each slice belongs to one round more than the preceding
+/// one; the first belongs to `round`.
 fn warm_up_slices(
     record: &LoadRecord,
     turn: &Turn,
@@ -266,22 +269,22 @@ fn measured_intervals(record: &LoadRecord) -> impl Iterator<Item = &Interval> {
     record.intervals.iter().filter(|i| i.phase == Phase::Measured)
 }
 
-/// The watch of a load that is no trial: samples all parts, and ends the load when one of them or
-/// the user does.
+/// The watch of a load that is not a trial. Samples all parts, and ends the load when a part exits
+/// or the user interrupts it.
 pub(super) struct WarmUpWatch<'a> {
-    pub(super) watched: MonitoredProcesses<'a>,
+    pub(super) processes: MonitoredProcesses<'a>,
     pub(super) interrupts: &'a Interrupts,
 }
 
 impl Watch for WarmUpWatch<'_> {
     fn sample(&mut self, _: Edge) -> Option<Sample> {
-        Some(self.watched.sample_outside())
+        Some(self.processes.sample_without_probes())
     }
 
     fn stop(&mut self) -> Option<LoadStopReason> {
         if self.interrupts.count() > 0 {
             return Some(LoadStopReason::Stopped);
         }
-        self.watched.exited_part().map(LoadStopReason::ServerFailed)
+        self.processes.exited_part().map(LoadStopReason::ServerFailed)
     }
 }

@@ -1,4 +1,5 @@
-//! Subjects of a suite that are up at once and loaded at the same time: `order = "duet"`.
+//! Checks duets: with `order = "duet"`, subjects are up at once and loaded at the same time on the
+//! same CPUs.
 
 use std::collections::BTreeSet;
 
@@ -15,30 +16,30 @@ pub(crate) fn members(suite: &SuiteFile, arms: &[Arm], subjects: &[Subject]) -> 
         return BTreeSet::new();
     }
     let subject = |arm: &usize| &subjects[arms[*arm].subject];
-    let made = suite.experiment.iter().flat_map(|experiment| &experiment.arms);
-    let of_experiment: BTreeSet<usize> = made
+    let varied = suite.experiment.iter().flat_map(|experiment| &experiment.arms);
+    let varied_subjects: BTreeSet<usize> = varied
         .filter_map(|name| arms.iter().find(|arm| arm.name == *name))
         .map(|arm| arm.subject)
         .collect();
-    let is_here = |arm: &usize| subject(arm).skipped.is_none() && !subject(arm).refuses;
-    let here: BTreeSet<usize> = (0..arms.len()).filter(is_here).collect();
-    let is_asked =
-        |arm: &&usize| !subject(arm).control || of_experiment.contains(&arms[**arm].subject);
-    let asked: BTreeSet<usize> = here.iter().filter(is_asked).copied().collect();
-    [asked, here].into_iter().find(|some| some.len() > 1).unwrap_or_default()
+    let takes_part = |arm: &usize| subject(arm).skipped.is_none() && !subject(arm).refuses;
+    let available: BTreeSet<usize> = (0..arms.len()).filter(takes_part).collect();
+    let is_compared =
+        |arm: &&usize| !subject(arm).control || varied_subjects.contains(&arms[**arm].subject);
+    let compared: BTreeSet<usize> = available.iter().filter(is_compared).copied().collect();
+    [compared, available].into_iter().find(|members| members.len() > 1).unwrap_or_default()
 }
 
 /// Checks the rates and the baseline of arms that are loaded at the same time.
 ///
 /// # Errors
-/// Their rates exceed their CPUs, or the baseline is none of them.
+/// Their rates exceed their CPUs, or the baseline is not among them.
 pub(crate) fn check_members(
     suite: &SuiteFile,
     members: &BTreeSet<usize>,
-    of: (&[Arm], &[Subject]),
+    arms: (&[Arm], &[Subject]),
 ) -> Result<(), Mistake> {
     check_shares(&suite.shares, members.len())?;
-    check_baseline(suite.report.baseline.as_deref(), members, of)
+    check_baseline(suite.report.baseline.as_deref(), members, arms)
 }
 
 /// Checks that the rates of arms that are loaded at the same time do not exceed their CPUs.
@@ -70,9 +71,9 @@ fn check_baseline(
     members: &BTreeSet<usize>,
     (arms, subjects): (&[Arm], &[Subject]),
 ) -> Result<(), Mistake> {
-    let is_alone = |(place, arm): &(usize, &Arm)| {
+    let is_alone = |(index, arm): &(usize, &Arm)| {
         baseline == Some(&arm.name)
-            && !members.contains(place)
+            && !members.contains(index)
             && subjects[arm.subject].skipped.is_none()
     };
     let alone = arms.iter().enumerate().find(is_alone);
@@ -83,25 +84,25 @@ fn check_baseline(
                 "baseline {:?}: is loaded alone, and the others at the same time, so their costs \
                  per request are not comparable\nhint: use one of {}",
                 arm.name,
-                members.iter().map(|place| &*arms[*place].name).collect::<Vec<_>>().join(", ")
+                members.iter().map(|index| &*arms[*index].name).collect::<Vec<_>>().join(", ")
             );
             Err(mistake("baseline", message).with_parent("report"))
         }
     }
 }
 
-/// Checks that a suite asks only for results that subjects loaded at the same time can have.
+/// Checks that a suite requests only results that subjects loaded at the same time can have.
 ///
 /// # Errors
-/// It asks for other results.
-pub(super) fn check(is_asked: bool, load: &Load, has_objective: bool) -> Result<(), Mistake> {
-    if !is_asked {
+/// It requests other results.
+pub(super) fn check(is_duet: bool, load: &Load, has_objective: bool) -> Result<(), Mistake> {
+    if !is_duet {
         return Ok(());
     }
-    let is_even = |arrivals: &Arrivals| {
+    let has_fixed_rate = |arrivals: &Arrivals| {
         matches!(arrivals, Arrivals::Closed | Arrivals::Constant { .. } | Arrivals::Poisson { .. })
     };
-    if !load.steps.iter().all(|step| is_even(&step.arrivals)) {
+    if !load.steps.iter().all(|step| has_fixed_rate(&step.arrivals)) {
         let message = "`order = \"duet\"`: a step is lengthened by the number of subjects, which a \
                        rate that changes with time or was recorded cannot be\nhint: leave `order = \
                        \"duet\"` or that step out";
@@ -127,7 +128,7 @@ mod tests {
     use super::super::tests::parse;
 
     #[test]
-    fn metric_without_meaning_in_a_duet_is_refused() {
+    fn duet_with_unsupported_options_is_refused() {
         let suite = |more: &str| {
             parse(&format!("subjects = [\"a\", \"b\"]\n[suite]\norder = \"duet\"\n{more}"))
         };

@@ -1,4 +1,5 @@
-//! The factors that a suite varies on purpose: `[experiment]`.
+//! Makes the arms of `[experiment]`: one for each value, or combination of values, of the factors
+//! that the suite varies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +26,7 @@ pub(super) struct RawExperiment {
     vary: BTreeMap<String, Vec<Level>>,
 }
 
-/// One value of what is varied.
+/// One value of a factor.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "a level is a number, or a text in quotes")]
 pub(super) enum Level {
@@ -81,13 +82,13 @@ pub(super) fn arms(
     raw: Option<RawExperiment>,
 ) -> Result<(Vec<SuiteSubject>, Option<Experiment>), Mistake> {
     let Some(raw) = raw else { return Ok((written, None)) };
-    let within = |mistake: Mistake| mistake.with_parent("experiment");
+    let locate = |mistake: Mistake| mistake.with_parent("experiment");
     let (subjects, arms) = if raw.vary.is_empty() {
-        (raw.listed_arms(written).map_err(within)?, Vec::new())
+        (raw.listed_arms(written).map_err(locate)?, Vec::new())
     } else {
-        let (made, others) = raw.varied_arms(written).map_err(within)?;
-        let names = made.iter().map(SuiteSubject::id).collect();
-        (made.into_iter().chain(others).collect(), names)
+        let (varied, others) = raw.varied_arms(written).map_err(locate)?;
+        let names = varied.iter().map(SuiteSubject::id).collect();
+        (varied.into_iter().chain(others).collect(), names)
     };
     Ok((subjects, Some(Experiment { kind: raw.kind, factor: raw.factor, arms })))
 }
@@ -123,42 +124,40 @@ impl RawExperiment {
         written: Vec<SuiteSubject>,
     ) -> Result<(Vec<SuiteSubject>, Vec<SuiteSubject>), Mistake> {
         self.check_factors()?;
-        let mut rest = written.into_iter();
-        let first = rest
+        let mut subjects = written.into_iter();
+        let first = subjects
             .next()
             .ok_or_else(|| mistake("vary", "`vary`: the suite has no subject to vary"))?;
         let mut arms = vec![(first.clone(), Vec::new())];
         for (factor, levels) in &self.vary {
             let mut next = Vec::new();
-            for (arm, said) in &arms {
-                for (place, level) in levels.iter().enumerate() {
-                    let below =
+            for (arm, labels) in &arms {
+                for (index, level) in levels.iter().enumerate() {
+                    let locate =
                         |mistake: Mistake| mistake.with_parent(factor.clone()).with_parent("vary");
                     let arm = subject_at_level(arm.clone(), factor, level)
-                        .map_err(|m| below(m.with_child(place)))?;
-                    let said: Vec<String> = said
-                        .iter()
-                        .cloned()
-                        .chain([self::level_label(factor, place, level)])
-                        .collect();
-                    next.push((arm, said));
+                        .map_err(|m| locate(m.with_child(index)))?;
+                    let labels: Vec<String> =
+                        labels.iter().cloned().chain([level_label(factor, index, level)]).collect();
+                    next.push((arm, labels));
                 }
             }
             arms = next;
         }
         let is_dose = self.kind == ExperimentKind::Dose;
-        let arm = |((arm, said), level): ((SuiteSubject, Vec<String>), Option<f64>)| SuiteSubject {
-            label: Some(format!("{}, {}", first.id(), said.join(", "))),
-            level,
-            ..arm
-        };
+        let arm =
+            |((arm, labels), level): ((SuiteSubject, Vec<String>), Option<f64>)| SuiteSubject {
+                label: Some(format!("{}, {}", first.id(), labels.join(", "))),
+                level,
+                ..arm
+            };
         let levels: Vec<Option<f64>> = match self.vary.iter().next() {
             Some((factor, levels)) if is_dose => {
-                levels.iter().map(|level| on_scale(factor, level)).collect()
+                levels.iter().map(|level| scale_value(factor, level)).collect()
             }
             _ => vec![None; arms.len()],
         };
-        Ok((arms.into_iter().zip(levels).map(arm).collect(), rest.collect()))
+        Ok((arms.into_iter().zip(levels).map(arm).collect(), subjects.collect()))
     }
 
     fn check_factors(&self) -> Result<(), Mistake> {
@@ -202,7 +201,7 @@ impl RawExperiment {
                     .into(),
             ),
             ExperimentKind::Dose
-                if values.iter().any(|v| on_scale(first, v).is_none_or(|n| n <= 0.0)) =>
+                if values.iter().any(|v| scale_value(first, v).is_none_or(|n| n <= 0.0)) =>
             {
                 Err(mistake(
                     "vary",
@@ -211,7 +210,7 @@ impl RawExperiment {
                 )
                 .with_child(first.clone()))
             }
-            ExperimentKind::Dose if are_equal(first, values) => {
+            ExperimentKind::Dose if has_equal_levels(first, values) => {
                 Err(mistake("vary", "kind \"dose\": two levels are the same number")
                     .with_child(first.clone()))
             }
@@ -225,16 +224,17 @@ impl RawExperiment {
     }
 }
 
-/// Returns whether two levels are one number.
-fn are_equal(factor: &str, levels: &[Level]) -> bool {
-    let mut all: Vec<f64> = levels.iter().filter_map(|level| on_scale(factor, level)).collect();
-    all.sort_by(f64::total_cmp);
-    all.windows(2).any(|pair| pair[0] == pair[1])
+/// Returns whether two levels are the same number.
+fn has_equal_levels(factor: &str, levels: &[Level]) -> bool {
+    let mut values: Vec<f64> =
+        levels.iter().filter_map(|level| scale_value(factor, level)).collect();
+    values.sort_by(f64::total_cmp);
+    values.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// Returns the number of a level on the scale of its factor; `None`: the factor has no scale, or
-/// the level is no number.
-fn on_scale(factor: &str, level: &Level) -> Option<f64> {
+/// Returns the number of a level on the scale of its factor. `None`: the factor has no scale, or
+/// the level is not a number.
+fn scale_value(factor: &str, level: &Level) -> Option<f64> {
     match (factor, level) {
         ("variant", _) => None,
         ("memory", Level::Text(text)) => units::bytes(text).ok().map(|bytes| bytes as f64),
@@ -245,15 +245,15 @@ fn on_scale(factor: &str, level: &Level) -> Option<f64> {
     }
 }
 
-/// Returns the label of a level. Values whose names suggest secrets appear in no label.
-fn level_label(factor: &str, place: usize, level: &Level) -> String {
+/// Returns the label of a level. A value that may be secret is replaced by its number.
+fn level_label(factor: &str, index: usize, level: &Level) -> String {
     let named = [ENV, REQUEST].iter().find_map(|kind| factor.strip_prefix(kind));
     let name = named.unwrap_or(factor);
     let text = level.to_string();
     // An address or a list of flags may hold a password.
-    let holds = text.contains("://") || factor.starts_with(ENV) && holds_secret(&text);
-    let hides = named.is_some() && (may_be_secret(name) || holds);
-    if hides { format!("{name} #{}", place + 1) } else { format!("{name} {level}") }
+    let has_secret = text.contains("://") || factor.starts_with(ENV) && holds_secret(&text);
+    let is_hidden = named.is_some() && (may_be_secret(name) || has_secret);
+    if is_hidden { format!("{name} #{}", index + 1) } else { format!("{name} {level}") }
 }
 
 /// Returns the value of a level that is a number.
@@ -309,16 +309,16 @@ fn subject_at_level(
     Ok(subject)
 }
 
-/// Checks that every workload uses the varied request values: in a workload without them nothing
-/// would be varied. `is_control`: whether the entry at an index is a control.
+/// Checks that every workload uses the varied request values, because they have no effect in a
+/// workload without them. `is_control`: whether the entry at an index is a control.
 pub(crate) fn check_varied(
     suite: &SuiteFile,
     entries: &[SuiteSubject],
     is_control: &dyn Fn(usize) -> bool,
 ) -> Result<(), Mistake> {
     let Some(experiment) = &suite.experiment else { return Ok(()) };
-    let is_arm = |(place, entry): &(usize, &SuiteSubject)| match experiment.arms.is_empty() {
-        true => !is_control(*place),
+    let is_arm = |(index, entry): &(usize, &SuiteSubject)| match experiment.arms.is_empty() {
+        true => !is_control(*index),
         false => experiment.arms.contains(&entry.id()),
     };
     let arms: Vec<&SuiteSubject> =
@@ -326,17 +326,17 @@ pub(crate) fn check_varied(
     for name in arms.iter().flat_map(|arm| arm.request.keys()) {
         let values: BTreeSet<Option<&String>> =
             arms.iter().map(|arm| arm.request.get(name)).collect();
-        let silent = suite
+        let unaffected = suite
             .workloads
             .iter()
             .position(|workload| !request_values::required_names(workload).contains(name));
-        if let Some(place) = silent.filter(|_| values.len() > 1) {
+        if let Some(index) = unaffected.filter(|_| values.len() > 1) {
             let message = format!(
                 "workload {:?}: does not use {{request.{name}}}, which is varied\nhint: move the \
                  workload to another suite",
-                suite.workloads[place].name
+                suite.workloads[index].name
             );
-            return Err(mistake("workloads", message).with_child(place));
+            return Err(mistake("workloads", message).with_child(index));
         }
     }
     Ok(())
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn dose_has_an_arm_per_level_and_takes_turns_with_few_levels() {
+    fn dose_has_arm_per_level_and_turns_if_few() {
         let dose = suite("kind = \"dose\"\nvary = { cpus = [0.5, 1] }").unwrap();
         assert_eq!(ids(&dose), ["a, cpus 0.5", "a, cpus 1", "null"]);
         let levels: Vec<_> =
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_can_be_a_dose_and_secrets_are_in_no_name() {
+    fn dose_of_memory_is_allowed_and_secrets_are_hidden() {
         let dose = suite("kind = \"dose\"\nvary = { memory = [\"64MiB\", \"128MiB\"] }").unwrap();
         assert_eq!(dose.subjects[1].level, Some(f64::from(128 << 20)));
         assert_eq!(dose.experiment.unwrap().arms, ["a, memory 64MiB", "a, memory 128MiB"]);
@@ -406,7 +406,7 @@ mod tests {
         "[[workloads]]\nmethod = \"POST\"\npath = \"/in\"\nbody = \"{fill:{request.size}}\"\n";
 
     #[test]
-    fn request_values_may_stand_in_entries_of_subjects() {
+    fn request_values_in_subject_entries_are_checked() {
         let (vary, sent) = (SIZES, SENT);
         let given = |value: &str| {
             parse(&format!(
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn request_value_of_a_subject_can_be_a_dose() {
+    fn dose_of_request_value_is_checked() {
         let with = |rest: &str| parse(&format!("subjects = [\"a\"]\n{rest}"));
         let (vary, sent) = (SIZES, SENT);
         let dose = with(&format!("{vary}{sent}")).unwrap();
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn quota_and_turns_do_not_go_together_by_themselves() {
+    fn experiment_with_quota_takes_no_turns_by_default() {
         let limited = |more: &str| {
             let text = format!(
                 "subjects = [\"a\"]\n{more}[experiment]\nkind = \"toggle\"\nvary = {{ files = [64, \
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn matrix_is_every_combination() {
+    fn matrix_has_arm_per_combination() {
         let matrix = suite(
             "kind = \"matrix\"\nfactor = \"both\"\nvary = { variant = [\"\", \"b\"], \
              requests_per_connection = [1, 100], memory = [\"64MiB\", \"1GiB\"], \
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_may_stand_one_by_one() {
+    fn ladder_accepts_arms_listed_as_subjects() {
         let text = "[experiment]\nkind = \"ladder\"\n[[subjects]]\nuse = \"a\"\nname = \
                     \"bare\"\n[[subjects]]\nuse = \"a\"\nname = \"routed\"\nvariant = \
                     \"router\"\ncpus = 0.5\nrequests_per_connection = 7\n";
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn twin_is_the_same_once_more() {
+    fn twin_repeats_subject_under_another_name() {
         let with =
             |twin| parse(&format!("subjects = [\"a\", \"b/c\"]\n[suite]\ntwin = {twin:?}\n"));
         let suite = with("b/c").unwrap();
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_experiment_is_refused_with_its_place() {
+    fn invalid_experiment_is_refused() {
         for (experiment, says) in [
             ("kind = \"doze\"", "did you mean `dose`?"),
             ("kind = \"dose\"", "needs factors"),

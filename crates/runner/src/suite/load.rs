@@ -1,4 +1,4 @@
-//! The `[load]` of a suite.
+//! Checks `[load]` of a suite, and computes the steps of each workload.
 
 use dyno_analysis::cell::Shape;
 use dyno_analysis::window_levels;
@@ -21,7 +21,7 @@ use crate::load::{default_load, drain_ns};
 pub struct SuiteLoad {
     load: Load,
     threads: Option<u32>,
-    /// `None`: the best that supports the load.
+    /// Requested driver. `None`: the best that supports the load.
     pub driver: Option<DriverKind>,
 }
 
@@ -79,10 +79,10 @@ pub(super) struct RawLoad {
     driver: Option<String>,
 }
 
-/// Value of `warmup` without a set length: until the start is steady.
+/// Value of `warmup` that warms each start up until it is steady.
 const AUTO: &str = "auto";
 
-/// Value of `warmup` that measures the warm-up itself: none is left out.
+/// Value of `warmup` that includes the warm-up in the measurement.
 const MEASURED: &str = "measured";
 
 /// Schedules of a suite; only `dyno load` replays traces.
@@ -103,16 +103,16 @@ impl RawLoad {
         has_objective: bool,
     ) -> Result<Option<SearchOptions>, Mistake> {
         let is_find = |rate: &Rate| matches!(rate, Rate::Text(text) if text.trim() == FIND);
-        let all = self.rate.clone().map(OneOrMany::into_values).unwrap_or_default();
-        if !all.iter().any(is_find) {
-            let nothing = mistake(
+        let rates = self.rate.clone().map(OneOrMany::into_values).unwrap_or_default();
+        if !rates.iter().any(is_find) {
+            let no_search = mistake(
                 "find_width",
                 "`find_width`: needs a search for a rate\nhint: set `rate = \"find\"`, or leave \
                  `find_width` out",
             );
-            return self.find_width.as_ref().map_or(Ok(None), |_| Err(nothing));
+            return self.find_width.as_ref().map_or(Ok(None), |_| Err(no_search));
         }
-        if all.len() > 1 {
+        if rates.len() > 1 {
             return Err(mistake(
                 "rate",
                 "`rate`: \"find\" cannot be combined with other rates\nhint: leave the others out",
@@ -152,12 +152,13 @@ impl RawLoad {
         Ok(Some(SearchOptions { width, arrival }))
     }
 
-    /// Turns it into the closed loop that measures a capacity.
+    /// Changes the load into the closed loop that measures a capacity.
     pub(super) fn make_closed(&mut self) {
         (self.model, self.arrival) = (None, None);
     }
 
-    /// Mistakes are located from the root of the suite: workloads have steps of their own.
+    /// Checks the load, and returns the indexes of each workload's steps. Mistakes are located from
+    /// the root of the suite, because workloads can have their own steps.
     pub(super) fn check(
         self,
         workloads: &[CheckedWorkload],
@@ -167,7 +168,8 @@ impl RawLoad {
         Ok((self.options(workloads, steps, order).map_err(locate_in_load)?, steps_of))
     }
 
-    /// `order`: order of the subjects, the default order of steps.
+    /// Returns the checked load. `order`: order of the subjects, which is the default order of
+    /// steps.
     fn options(
         self,
         workloads: &[CheckedWorkload],
@@ -176,13 +178,13 @@ impl RawLoad {
     ) -> Result<SuiteLoad, Mistake> {
         const S: u64 = 1_000_000_000;
         let driver = self.driver()?;
-        self.refuse_what_no_workload_has(workloads)?;
+        self.check_protocol_keys(workloads)?;
         let duration_ns = self.duration_ns()?;
         // Ten intervals distinguish levels within the window from noise.
         let interval_ns =
             duration_ns.div_ceil(window_levels::MIN_INTERVALS as u64).clamp(S / 10, S);
-        let usual = default_load();
-        let timeout_ns = time("timeout", &self.timeout, usual.timeout_ns)?;
+        let defaults = default_load();
+        let timeout_ns = time("timeout", &self.timeout, defaults.timeout_ns)?;
         let options = Load {
             warmup_ns: self.warmup_ns()?,
             until_steady: self.until_steady()?,
@@ -200,18 +202,18 @@ impl RawLoad {
             connect_timeout_ns: time(
                 "connect_timeout",
                 &self.connect_timeout,
-                usual.connect_timeout_ns,
+                defaults.connect_timeout_ns,
             )?,
             first_byte_timeout_ns: optional("first_byte_timeout", &self.first_byte_timeout)?,
             requests_per_connection: self.requests_per_connection,
             ramp_connections_ns: optional("ramp_connections", &self.ramp_connections)?,
-            reconnect: self.reconnect.unwrap_or(usual.reconnect),
-            check_one_in: self.check_one_in.unwrap_or(usual.check_one_in),
-            spin: self.spin.unwrap_or(usual.spin),
-            priority: self.priority.unwrap_or(usual.priority),
+            reconnect: self.reconnect.unwrap_or(defaults.reconnect),
+            check_one_in: self.check_one_in.unwrap_or(defaults.check_one_in),
+            spin: self.spin.unwrap_or(defaults.spin),
+            priority: self.priority.unwrap_or(defaults.priority),
             http2: self.http2()?,
             steps,
-            ..usual
+            ..defaults
         };
         let threads = self.threads.map(|t| positive("threads", t)).transpose()?;
         for (key, ns) in [
@@ -264,12 +266,12 @@ impl RawLoad {
             );
             mistake("warmup", format!("{m}, {others}"))
         };
-        let of_ramp = optional("ramp_connections", &self.ramp_connections)?.unwrap_or(0);
+        let ramp_ns = optional("ramp_connections", &self.ramp_connections)?.unwrap_or(0);
         match self.warmup.as_deref().filter(|_| !self.is_auto()) {
-            Some(MEASURED) => Ok(of_ramp),
+            Some(MEASURED) => Ok(ramp_ns),
             Some(text) => units::span(text).map_err(wrong),
-            // While connections are being opened, the load is not steady.
-            None => Ok(STEP_WARMUP_NS + of_ramp),
+            // The load is not steady while connections are being opened.
+            None => Ok(STEP_WARMUP_NS + ramp_ns),
         }
     }
 
@@ -299,7 +301,7 @@ impl RawLoad {
     }
 
     /// Refuses keys of one protocol if all workloads use the other.
-    fn refuse_what_no_workload_has(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
+    fn check_protocol_keys(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
         let more_than_one = |given: &Option<OneOrMany<u32>>| {
             given.clone().is_some_and(|given| given.into_values().iter().any(|n| *n > 1))
         };
@@ -352,7 +354,7 @@ impl RawLoad {
         })
     }
 
-    /// Returns the schedules of the load itself, which apply to workloads without their own rates.
+    /// Returns the schedules of the load, which apply to workloads without their own rates.
     fn arrivals(&self, workloads: &[CheckedWorkload]) -> Result<Vec<Arrivals>, Mistake> {
         if let Some(file) = &self.trace {
             return Err(mistake(
@@ -374,7 +376,7 @@ impl RawLoad {
                 "`rate`: cannot be used in a closed loop\nhint: leave `rate` out, or set `model = \
                  \"open\"`",
             )),
-            // Then no workload is left that would use the load's own.
+            // Each workload has its own rates, so none uses the load's.
             (LoadModel::Open, true) if workloads.iter().all(|w| w.steps.rate.is_some()) => {
                 Ok(Vec::new())
             }
@@ -404,31 +406,31 @@ impl RawLoad {
     ) -> Result<(Vec<Step>, Vec<Vec<usize>>), Mistake> {
         let arrivals = self.arrivals(workloads).map_err(locate_in_load)?;
         let width = self.width().map_err(locate_in_load)?;
-        let mut all: Vec<Step> = Vec::new();
+        let mut steps: Vec<Step> = Vec::new();
         let mut steps_of = Vec::new();
         for (i, workload) in workloads.iter().enumerate() {
             let locate = |m: Mistake| m.with_parent(i).with_parent("workloads");
             let (arrivals, width) =
                 self.workload_schedules(workload, &arrivals, &width).map_err(locate)?;
             let mut own: Vec<usize> = Vec::new();
-            for step in self.steps_of(workload, &arrivals, &width).map_err(locate_in_load)? {
-                // Steps that only differ in a schedule that reports shorten are passes, too.
+            for step in self.workload_steps(workload, &arrivals, &width).map_err(locate_in_load)? {
+                // Reports shorten schedules. Steps that look the same there are passes as well.
                 let is_known = |step: &Step, own: &[usize]| {
-                    own.iter().any(|i| Shape::from_step(&all[*i]) == Shape::from_step(step))
+                    own.iter().any(|i| Shape::from_step(&steps[*i]) == Shape::from_step(step))
                 };
                 let mut step = step;
                 while is_known(&step, &own) {
                     step.pass += 1;
                 }
-                let index = all.iter().position(|known| *known == step).unwrap_or(all.len());
-                if index == all.len() {
-                    all.push(step);
+                let index = steps.iter().position(|known| *known == step).unwrap_or(steps.len());
+                if index == steps.len() {
+                    steps.push(step);
                 }
                 own.push(index);
             }
             steps_of.push(own);
         }
-        Ok((all, steps_of))
+        Ok((steps, steps_of))
     }
 
     /// Returns the schedules and width of a workload: its own, or else those of the load.
@@ -476,13 +478,14 @@ impl RawLoad {
             }
             (None, None) => ("connections", Width::Connections(vec![64])),
         };
-        let (Width::Connections(all) | Width::InFlight(all)) = &width;
-        all_positive(key, all)?;
+        let (Width::Connections(values) | Width::InFlight(values)) = &width;
+        all_positive(key, values)?;
         Ok(width)
     }
 
-    /// Returns the grid of one workload: HTTP/2 has streams, HTTP/1.1 a pipeline.
-    fn steps_of(
+    /// Returns the steps of one workload: all combinations of its values. HTTP/2 has streams,
+    /// HTTP/1.1 has a pipeline.
+    fn workload_steps(
         &self,
         shaped: &CheckedWorkload,
         arrivals: &[Arrivals],
@@ -493,8 +496,8 @@ impl RawLoad {
         };
         let own = &shaped.steps;
         let (pipelines, streams) = if shaped.workload.protocol.is_h2() {
-            let of_page = shaped.workload.page.is_some() && self.streams.is_none();
-            let default = || if of_page { vec![PAGE_STREAMS] } else { all(&self.streams) };
+            let is_page = shaped.workload.page.is_some() && self.streams.is_none();
+            let default = || if is_page { vec![PAGE_STREAMS] } else { all(&self.streams) };
             (vec![1], own.streams.clone().unwrap_or_else(default))
         } else {
             (own.pipeline.clone().unwrap_or_else(|| all(&self.pipeline)), vec![1])
@@ -527,21 +530,23 @@ enum Width {
 }
 
 impl Width {
-    /// Numbers of connections for a workload with `each` requests in flight on a connection.
-    fn connections(&self, workload: &str, each: u32) -> Result<Vec<u32>, Mistake> {
-        let all = match self {
-            Width::Connections(all) => return Ok(all.clone()),
-            Width::InFlight(all) => all,
+    /// Returns the numbers of connections for a workload with this number of requests in flight per
+    /// connection.
+    fn connections(&self, workload: &str, per_connection: u32) -> Result<Vec<u32>, Mistake> {
+        let totals = match self {
+            Width::Connections(connections) => return Ok(connections.clone()),
+            Width::InFlight(totals) => totals,
         };
-        let connections = all.iter().enumerate().map(|(i, &in_flight)| {
-            if in_flight % each == 0 {
-                return Ok(in_flight / each);
+        let connections = totals.iter().enumerate().map(|(i, &in_flight)| {
+            if in_flight % per_connection == 0 {
+                return Ok(in_flight / per_connection);
             }
             Err(mistake(
                 "in_flight",
                 format!(
-                    "`in_flight`: {in_flight} is not a multiple of {each}, the requests in \
-                     flight per connection of workload {workload:?}\nhint: use a multiple of {each}"
+                    "`in_flight`: {in_flight} is not a multiple of {per_connection}, the requests \
+                     in flight per connection of workload {workload:?}\nhint: use a multiple of \
+                     {per_connection}"
                 ),
             )
             .with_child(i))

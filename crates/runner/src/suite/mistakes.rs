@@ -1,5 +1,5 @@
-//! Each mistake in a suite names its line and column, and shows that line with the wrong value
-//! underlined.
+//! Tests that the message of each mistake in a suite names its line and column, and prints that
+//! line with the wrong value underlined.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ fn suite(rest: &str) -> String {
     )
 }
 
-/// Returns the printed mistake of `source`.
-fn printed(source: &str) -> String {
+/// Returns the error message of a suite.
+fn error_message(source: &str) -> String {
     SuiteFile::parse(Path::new("s.toml"), source, &[]).expect_err(source).to_string()
 }
 
@@ -31,7 +31,7 @@ fn expected(source: &str, line: usize, underlined: &str, message: &str) -> Strin
     )
 }
 
-/// `(lines from the eighth on, line, what is underlined there, how the message begins)`.
+/// `(lines from the eighth on, number of the wrong line, underlined text, begin of the message)`.
 const CASES: &[(&str, usize, &str, &str)] = &[
     ("[cost]\nper_vcpu_hour = -1.0", 9, "-1.0", "a price must be 0 or more"),
     ("[cost]\nper_vcpu_hour = 1.0\nper_gib_hour = -0.5", 10, "-0.5", "a price must be 0 or more"),
@@ -49,7 +49,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "\"cpu\": cannot be varied",
     ),
     ("[suite]\ntwin = \"gone\"", 9, "\"gone\"", "twin \"gone\": not one of"),
-    // The second of two with the same key.
+    // The second of two tables with the same key.
     (
         "[[workloads]]\npath = \"second\"",
         9,
@@ -94,7 +94,7 @@ const CASES: &[(&str, usize, &str, &str)] = &[
         "[]",
         "`streams`: the list must",
     ),
-    // A key that is missing: the head of its table.
+    // A missing key is reported at the head of its table.
     ("[[workloads]]\nmethod = \"GET\"", 8, "[[workloads]]", "`path`: a request must have one"),
     (
         "[[workloads]]\npath = \"/x\"\n[[workloads]]\npath = \"/x\"",
@@ -351,30 +351,30 @@ const CASES: &[(&str, usize, &str, &str)] = &[
     ),
 ];
 
-/// Lists all cases with another output, so that one run shows every effect of a change.
+/// Lists all cases with unexpected output, so that one run shows every effect of a change.
 fn check(cases: impl Iterator<Item = (String, usize, &'static str, &'static str)>) {
     let misses = cases.filter_map(|(source, line, underlined, begin)| {
-        let text = printed(&source);
+        let text = error_message(&source);
         let without_hint = text.split("\nhint: ").next().unwrap();
         let message = without_hint.split_once(": ").unwrap().1.lines().next().unwrap();
-        let is_right = message.starts_with(begin)
+        let is_expected = message.starts_with(begin)
             && without_hint == expected(&source, line, underlined, message);
-        (!is_right)
-            .then(|| format!("{source}\n→ {text}\nand not line {line}, {underlined}, {begin}\n"))
+        (!is_expected)
+            .then(|| format!("{source}\n→ {text}\nexpected: line {line}, {underlined}, {begin}\n"))
     });
     let misses: Vec<_> = misses.collect();
     assert!(misses.is_empty(), "{}", misses.join("\n"));
 }
 
 #[test]
-fn mistake_points_at_its_own_line_and_column() {
+fn mistake_is_reported_at_its_line_and_column() {
     check(
         CASES.iter().map(|&(rest, line, underlined, begin)| (suite(rest), line, underlined, begin)),
     );
 }
 
 #[test]
-fn subjects_are_pointed_at_whether_texts_or_tables() {
+fn mistake_in_subjects_is_located_in_texts_and_tables() {
     let cases = [
         ("subjects = [\"null\", \"../x\"]", 1, "\"../x\"", "subject \"..\": must be the name"),
         (
@@ -423,15 +423,16 @@ fn subjects_are_pointed_at_whether_texts_or_tables() {
 }
 
 #[test]
-fn what_is_missing_from_a_whole_file_has_no_line() {
+fn mistake_of_whole_file_has_no_line() {
     assert!(
-        printed("[suite]\nname = \"x\"").starts_with("s.toml: `subjects`: must name at least one")
+        error_message("[suite]\nname = \"x\"")
+            .starts_with("s.toml: `subjects`: must name at least one")
     );
 }
 
 #[test]
-fn tabs_and_carriage_returns_leave_the_caret_where_it_belongs() {
-    let text = printed("subjects = [\"null\"]\r\n[load]\r\n\tduration =\t\"ä\"\r\n");
+fn caret_is_aligned_after_tabs_and_carriage_returns() {
+    let text = error_message("subjects = [\"null\"]\r\n[load]\r\n\tduration =\t\"ä\"\r\n");
     assert!(text.starts_with("s.toml:3:13: \"ä\": not a duration"), "{text}");
     assert!(
         text.contains("\n  |\n3 | \tduration =\t\"ä\"\n  | \t          \t^^^\nhint: "),

@@ -1,7 +1,7 @@
-//! Suite files. docs/reference/suite-keys.md describes every key.
+//! Reads suite files, and checks them. docs/reference/suite-keys.md describes every key.
 //!
-//! Each part is read as it is written (`Raw…`), then checked and completed with defaults for the
-//! planner: `workloads` has the requests, `load` their number and schedule.
+//! Each part is deserialized as it is written (`Raw…`), then checked and completed with defaults
+//! for the planner. `workloads` has the requests, `load` their number and schedule.
 
 pub(crate) mod duet;
 pub(crate) mod experiment;
@@ -42,7 +42,7 @@ use reading::SuiteReading;
 use stop::RawStop;
 use subjects::RawSubject;
 pub use subjects::SuiteSubject;
-use turns::{Paced, RawOrder};
+use turns::{LoadTiming, RawOrder};
 
 /// A suite, checked, with every default filled in. The existence of its subjects is not checked
 /// yet.
@@ -87,7 +87,7 @@ pub struct SuiteFile {
     /// SHA-256 of each file that its requests name, by its name.
     pub files: BTreeMap<String, String>,
     pub report: ReportOptions,
-    /// Probes that are attached to servers besides those that always are.
+    /// Optional probes that are attached to servers.
     pub observe: BTreeSet<Probe>,
     /// Whether the first block measures the cost of the probes.
     pub probe_price: bool,
@@ -282,28 +282,30 @@ impl RawBackend {
     }
 }
 
+/// Returns the name of a file without its extension.
 fn stem(path: &Path) -> String {
     path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-fn has_quota(of_all: &CheckedLimits, subjects: &[SuiteSubject]) -> bool {
-    of_all.limits.cpus.is_some() || subjects.iter().any(|s| s.limits.limits.cpus.is_some())
+/// Returns whether any subject has a CPU quota.
+fn has_quota(limits: &CheckedLimits, subjects: &[SuiteSubject]) -> bool {
+    limits.limits.cpus.is_some() || subjects.iter().any(|s| s.limits.limits.cpus.is_some())
 }
 
 fn check_backends(raw: Vec<RawBackend>) -> Result<Vec<SuiteBackend>, Mistake> {
-    let mut all: Vec<SuiteBackend> = Vec::new();
+    let mut backends: Vec<SuiteBackend> = Vec::new();
     for (i, raw) in raw.into_iter().enumerate() {
         let backend = raw.check().map_err(|m| m.with_parent(i).with_parent("backends"))?;
-        if all.iter().any(|known| known.name == backend.name) {
+        if backends.iter().any(|known| known.name == backend.name) {
             let message = format!(
                 "two back ends have the name {:?}\nhint: give one another `name`",
                 backend.name
             );
             return Err(mistake("name", message).with_parent(i).with_parent("backends"));
         }
-        all.push(backend);
+        backends.push(backend);
     }
-    Ok(all)
+    Ok(backends)
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -331,13 +333,13 @@ impl Raw {
         let sent: Vec<_> =
             subjects.iter().map(|subject| (subject.id(), &subject.request)).collect();
         let mut shaped = check_workloads(self.workloads, &sent, &|name| files.read(name))?;
-        check_values(&subjects, experiment.as_ref(), &shaped)?;
+        check_request_values(&subjects, experiment.as_ref(), &shaped)?;
         let has_objective = self.report.objective.is_some();
         let search = asked
             .search(self.load.take_search(&shaped, has_objective).map_err(load::locate_in_load)?)?;
         let shares = asked.rates(&mut self.load, &mut shaped)?;
-        check_lengths(&subjects, &shaped)?;
-        let paced = Paced {
+        check_requests_per_connection(&subjects, &shaped)?;
+        let timing = LoadTiming {
             order: self.suite.order,
             slice: self.suite.slice.as_deref(),
             load: self.load,
@@ -345,7 +347,7 @@ impl Raw {
             has_quota: has_quota(&limits, &subjects),
             subjects: subjects.len(),
         };
-        let (load, steps_of, slice_ns) = paced.check(&shaped)?;
+        let (load, steps_of, slice_ns) = timing.check(&shaped)?;
         let duet = self.suite.order == Some(RawOrder::Duet);
         duet::check(duet, load.load(), has_objective)?;
         let stop = self.stop.map(|stop| stop.check(duet)).transpose()?;
@@ -437,10 +439,13 @@ fn check_cost(raw: RawCost) -> Result<Cost, Mistake> {
 }
 
 /// Checks that no workload overrides the requests per connection of a subject's entry.
-fn check_lengths(subjects: &[SuiteSubject], workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
+fn check_requests_per_connection(
+    subjects: &[SuiteSubject],
+    workloads: &[CheckedWorkload],
+) -> Result<(), Mistake> {
     let own = workloads.iter().find(|shaped| shaped.workload.requests_per_connection.is_some());
-    let given = subjects.iter().find(|subject| subject.requests_per_connection.is_some());
-    match own.zip(given) {
+    let subject = subjects.iter().find(|subject| subject.requests_per_connection.is_some());
+    match own.zip(subject) {
         None => Ok(()),
         Some((workload, subject)) => Err(mistake(
             "requests_per_connection",
@@ -454,32 +459,33 @@ fn check_lengths(subjects: &[SuiteSubject], workloads: &[CheckedWorkload]) -> Re
     }
 }
 
-/// Checks that every request value of a subject is used: otherwise nothing would be varied. Checks
-/// that values in the place of secrets have names that suggest secrets.
-fn check_values(
+/// Checks that every request value of a subject is used, because an unused value has no effect.
+/// Also checks that values in places for secrets have names that suggest secrets.
+fn check_request_values(
     subjects: &[SuiteSubject],
     experiment: Option<&Experiment>,
     workloads: &[CheckedWorkload],
 ) -> Result<(), Mistake> {
-    let said: BTreeSet<String> = workloads
+    let used: BTreeSet<String> = workloads
         .iter()
         .flat_map(|shaped| request_values::required_names(&shaped.workload))
         .collect();
     let values =
         subjects.iter().flat_map(|subject| subject.request.keys().map(move |name| (subject, name)));
-    if let Some((subject, name)) = values.into_iter().find(|(_, name)| !said.contains(*name)) {
+    if let Some((subject, name)) = values.into_iter().find(|(_, name)| !used.contains(*name)) {
         let message = format!(
             "{{request.{name}}}: has a value for {}, and no request uses it\nhint: use it in a \
              path, a header or a body",
             subject.id()
         );
-        let is_made = experiment.is_some_and(|experiment| experiment.arms.contains(&subject.id()));
-        return Err(match is_made {
+        let is_varied =
+            experiment.is_some_and(|experiment| experiment.arms.contains(&subject.id()));
+        return Err(match is_varied {
             true => mistake("experiment", message)
                 .with_child("vary")
                 .with_child(format!("request.{name}")),
             false => mistake("subjects", message)
-                .with_child(subject.place)
+                .with_child(subject.index)
                 .with_child("request")
                 .with_child(name.clone()),
         });

@@ -1,4 +1,4 @@
-//! Profiles of a suite: the overrides in `[profile.NAME]`.
+//! Applies the profiles of a suite: the overrides in `[profile.NAME]`.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -43,8 +43,9 @@ impl When {
         self.cpus_below.is_some_and(|below| cpus < below)
     }
 
-    /// If two profiles apply, the one for smaller machines overrides the other.
-    fn rank(&self) -> Reverse<Option<usize>> {
+    /// Returns the precedence of a profile: if two apply, the one for smaller machines overrides
+    /// the other.
+    fn precedence(&self) -> Reverse<Option<usize>> {
         Reverse(self.cpus_below)
     }
 }
@@ -70,10 +71,10 @@ impl<'s> SuiteWithoutProfiles<'s> {
         });
         let profiles = profiles.collect::<Result<Vec<Profile<'s>>, FileError>>()?;
         for (i, profile) in profiles.iter().enumerate() {
-            let is_alike = |other: &&Profile<'_>| {
+            let has_same_condition = |other: &&Profile<'_>| {
                 other.when.cpus_below.is_some() && other.when.cpus_below == profile.when.cpus_below
             };
-            if let Some(other) = profiles[..i].iter().find(is_alike) {
+            if let Some(other) = profiles[..i].iter().find(has_same_condition) {
                 let message = format!(
                     "profile {:?}: applies to the same machines as {:?}, so their order is \
                      undefined\nhint: give them different values of `cpus_below`, or merge them",
@@ -91,7 +92,7 @@ impl<'s> SuiteWithoutProfiles<'s> {
 /// Returns the names of a suite's profiles, sorted.
 ///
 /// # Errors
-/// The source is not valid TOML, or its profiles are no tables.
+/// The source is not valid TOML, or its profiles are not tables.
 pub fn names(path: &Path, source: &str) -> Result<Vec<String>, FileError> {
     Ok(SuiteWithoutProfiles::parse(path, source)?
         .profiles
@@ -108,23 +109,23 @@ pub fn names(path: &Path, source: &str) -> Result<Vec<String>, FileError> {
 pub fn applied_profiles(
     path: &Path,
     source: &str,
-    asked: &[String],
+    requested: &[String],
     cpus: usize,
 ) -> Result<Vec<String>, FileError> {
     let all = SuiteWithoutProfiles::parse(path, source)?.profiles;
-    let wants_none = asked.iter().any(|name| name == NONE);
-    let mut of_machine: Vec<Profile<'_>> =
+    let wants_none = requested.iter().any(|name| name == NONE);
+    let mut automatic: Vec<Profile<'_>> =
         all.into_iter().filter(|profile| profile.when.holds(cpus) && !wants_none).collect();
-    of_machine.sort_by_key(|profile| profile.when.rank());
-    let of_machine =
-        of_machine.into_iter().map(|profile| profile.name).filter(|name| !asked.contains(name));
-    let mut meant: Vec<String> = Vec::new();
-    for name in of_machine.chain(asked.iter().filter(|name| *name != NONE).cloned()) {
-        // A profile that is named twice has its later position.
-        meant.retain(|known| *known != name);
-        meant.push(name);
+    automatic.sort_by_key(|profile| profile.when.precedence());
+    let automatic =
+        automatic.into_iter().map(|profile| profile.name).filter(|name| !requested.contains(name));
+    let mut names_in_order: Vec<String> = Vec::new();
+    for name in automatic.chain(requested.iter().filter(|name| *name != NONE).cloned()) {
+        // A profile that is requested twice is applied at its later position.
+        names_in_order.retain(|known| *known != name);
+        names_in_order.push(name);
     }
-    Ok(meant)
+    Ok(names_in_order)
 }
 
 /// Returns a suite's source with these profiles applied. Later profiles override earlier ones.
@@ -150,7 +151,7 @@ pub fn document<'s>(
     Ok(document)
 }
 
-/// Returns the document of a suite that was read.
+/// Returns the document of a suite that was already read.
 pub(crate) fn suite_document(suite: &Suite) -> Result<Document<'_>, FileError> {
     document(Path::new(&suite.path), &suite.source, &suite.profiles)
 }

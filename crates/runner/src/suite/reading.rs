@@ -1,4 +1,5 @@
-//! Requests of the command line that change a suite.
+//! Reads a suite with changes that the command line requires: revisions of a subject, or rates for
+//! measured capacities.
 
 use dyno_archive::plan::{Capacity, Experiment, ExperimentKind, SearchOptions};
 use dyno_workload::mistake::{Mistake, mistake};
@@ -21,19 +22,19 @@ pub(super) enum SuiteReading<'a> {
     At(&'a [Capacity]),
 }
 
-/// A comparison of revisions of a subject, which replaces the suite's own question.
+/// A comparison of revisions of a subject, which replaces the suite's own comparison.
 #[derive(Clone, Debug)]
 pub struct AcrossRevisions {
-    /// Index of the suite's entry.
-    pub place: usize,
-    /// Revisions, each of which is an arm. The first is the baseline.
+    /// Index of the subject's entry in the suite.
+    pub index: usize,
+    /// Revisions to compare. Each is an arm, and the first is the baseline.
     pub revised: Vec<RevisionFolders>,
 }
 
 impl AcrossRevisions {
     fn arms(&self, written: Vec<SuiteSubject>) -> (Vec<SuiteSubject>, Experiment) {
-        let entry = written.into_iter().find(|entry| entry.place == self.place);
-        let entry = entry.expect("the place is that of an entry");
+        let entry = written.into_iter().find(|entry| entry.index == self.index);
+        let entry = entry.expect("the index is that of an entry");
         let arm = |revised: &RevisionFolders| {
             let label =
                 entry.label.as_ref().map(|label| format!("{label}@{}", revised.revision.name));
@@ -46,7 +47,7 @@ impl AcrossRevisions {
 }
 
 impl SuiteReading<'_> {
-    /// Returns the subjects, and the experiment.
+    /// Returns the subjects to run, and the experiment.
     pub(super) fn arms(
         self,
         written: Vec<SuiteSubject>,
@@ -66,7 +67,7 @@ impl SuiteReading<'_> {
         Ok((subjects, Some(experiment)))
     }
 
-    /// Returns the search, if there is one.
+    /// Returns the search for a rate, if the suite has one and the reading allows it.
     pub(super) fn search(
         self,
         written: Option<SearchOptions>,
@@ -109,11 +110,11 @@ impl SuiteReading<'_> {
             ))),
             SuiteReading::At(capacities) => {
                 for shaped in workloads.iter_mut().filter(|shaped| shaped.steps.rate.is_none()) {
-                    let own = capacities
+                    let capacity = capacities
                         .iter()
                         .find(|capacity| capacity.workload == shaped.workload.name);
-                    let rates = own.map(|own| {
-                        shares.iter().map(|share| Rate::Number(round_rate(share * own.rps)))
+                    let rates = capacity.map(|capacity| {
+                        shares.iter().map(|share| Rate::Number(round_rate(share * capacity.rps)))
                     });
                     shaped.steps.rate = rates.map(Iterator::collect);
                 }
@@ -128,7 +129,7 @@ impl SuiteReading<'_> {
 /// Returns the rates that are shares of a capacity, such as `25%`; empty: there are none.
 fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
     let all = load.rate.clone().map(OneOrMany::into_values).unwrap_or_default();
-    let share = |(place, rate): (usize, &Rate)| match rate {
+    let share = |(index, rate): (usize, &Rate)| match rate {
         Rate::Text(text) if text.trim().ends_with('%') => {
             let share = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
             let share =
@@ -142,7 +143,7 @@ fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
             Some(
                 share
                     .map(|percent| percent / 100.0)
-                    .ok_or_else(|| locate_in_load(mistake("rate", wrong()).with_child(place))),
+                    .ok_or_else(|| locate_in_load(mistake("rate", wrong()).with_child(index))),
             )
         }
         _ => None,
@@ -180,13 +181,13 @@ mod tests {
     }
 
     #[test]
-    fn rates_may_be_shares_of_what_is_measured_first() {
+    fn rates_as_shares_are_replaced_after_capacity_run() {
         let suite = parse(
             "subjects = [\"a\", \"b\"]\n[load]\nrate = [\"25%\", \"50%\"]\narrival = \"poisson\"\n\
              [[workloads]]\npath = \"/x\"\n[[workloads]]\nname = \"own\"\npath = \"/y\"\nrate = 7\n\
              [[workloads]]\nname = \"z\"\npath = \"/z\"\n",
         );
-        // A workload with its own rate is no closed loop, and needs no capacity.
+        // The workload with its own rate is not a closed loop, and needs no capacity.
         let suite = suite.unwrap();
         assert_eq!(suite.shares, [0.25, 0.5]);
         assert_eq!(rates(&suite), [None, Some(7.0)]);
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_may_be_looked_for() {
+    fn rate_find_makes_search_after_closed_loops() {
         let suite = |of_load: &str, more: &str| {
             parse(&format!("subjects = [\"a\"]\n[load]\nconnections = [8, 16]\n{of_load}\n{more}"))
         };
@@ -209,7 +210,7 @@ mod tests {
         let search = found.search.unwrap();
         assert_eq!((search.width, search.arrival), (0.02, dyno_archive::plan::Arrival::Poisson));
         assert!(matches!(search.arrivals(7.0), Arrivals::Poisson { rate: 7.0 }));
-        // After each closed loop.
+        // Each search follows a closed loop.
         assert_eq!(rates(&found), [None, None]);
         assert_eq!(suite("rate = \"find\"", objective).unwrap().search.unwrap().width, 0.05);
         assert!(suite("rate = 100", objective).unwrap().search.is_none());
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_share_of_a_capacity_is_refused_with_its_place() {
+    fn invalid_capacity_share_is_refused_with_position() {
         for (of_load, says) in [
             ("rate = [\"25%\", 100]", "one kind for all"),
             ("rate = \"0%\"", "not a share of a capacity"),
@@ -254,7 +255,7 @@ mod tests {
             let error = parse(&format!("subjects = [\"a\"]\n[load]\n{of_load}\n")).unwrap_err();
             assert!(error.contains(says) && error.contains("s.toml:"), "{of_load}\n→ {error}");
         }
-        let revised = AcrossRevisions { place: 0, revised: Vec::new() };
+        let revised = AcrossRevisions { index: 0, revised: Vec::new() };
         let across = |text: &str| {
             let suite = SuiteFile::parse(Path::new("s.toml"), text, &[]).unwrap();
             suite.across(&revised).unwrap_err().to_string()

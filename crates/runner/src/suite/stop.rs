@@ -1,4 +1,4 @@
-//! Early end of a run once its comparison is decided: `[stop]`.
+//! Checks `[stop]`, the condition of an early end: a run may end once its comparison is decided.
 
 use dyno_analysis::compare;
 use dyno_analysis::stats::REPEATS_FOR_INTERVAL;
@@ -25,28 +25,28 @@ impl RawStop {
     /// `duet`: subjects are loaded at the same time, so that only some metrics can distinguish
     /// them.
     pub(super) fn check(self, duet: bool) -> Result<StopRule, Mistake> {
-        let within = |mistake: Mistake| mistake.with_parent("stop");
-        let usual: &[&str] =
+        let locate = |mistake: Mistake| mistake.with_parent("stop");
+        let defaults: &[&str] =
             if duet { &["cpu_us_per_request"] } else { &["throughput", "cpu_us_per_request"] };
         let names =
-            self.metrics.unwrap_or_else(|| usual.iter().copied().map(String::from).collect());
+            self.metrics.unwrap_or_else(|| defaults.iter().copied().map(String::from).collect());
         if names.is_empty() {
-            return Err(within(mistake(
+            return Err(locate(mistake(
                 "metrics",
                 "`metrics`: the list must have at least one entry\nhint: add one, or leave \
                  `metrics` out",
             )));
         }
-        let key = |(place, name): (usize, &String)| match compare::metric(name) {
+        let key = |(index, name): (usize, &String)| match compare::metric(name) {
             Ok(metric) if duet && metric.waits => {
-                Err(within(mistake("metrics", NOT_IN_A_DUET).with_child(place)))
+                Err(locate(mistake("metrics", NOT_IN_A_DUET).with_child(index)))
             }
             Ok(metric) => Ok(metric.key.to_string()),
-            Err(why) => Err(within(mistake("metrics", why).with_child(place))),
+            Err(why) => Err(locate(mistake("metrics", why).with_child(index))),
         };
         let metrics = names.iter().enumerate().map(key).collect::<Result<_, _>>()?;
         let same_within = self.same_within.as_deref().map(units::share).transpose();
-        let same_within = same_within.map_err(|why| within(mistake("same_within", why)))?;
+        let same_within = same_within.map_err(|why| locate(mistake("same_within", why)))?;
         Ok(StopRule { metrics, same_within })
     }
 }
@@ -69,16 +69,16 @@ pub(crate) fn check_subjects(stop: Option<&StopRule>, subjects: usize) -> Result
 }
 
 /// Returns the number of repeats, which is the limit if a run may end early.
-pub(super) fn repeats(asked: Option<u32>, may_stop: bool) -> Result<u32, Mistake> {
-    let repeats = asked.unwrap_or(if may_stop { REPEATS_AT_MOST } else { REPEATS });
-    let of_suite = |mistake: Mistake| mistake.with_parent("suite");
-    let repeats = positive("repeats", repeats).map_err(of_suite)?;
+pub(super) fn repeats(requested: Option<u32>, may_stop: bool) -> Result<u32, Mistake> {
+    let repeats = requested.unwrap_or(if may_stop { REPEATS_AT_MOST } else { REPEATS });
+    let locate = |mistake: Mistake| mistake.with_parent("suite");
+    let repeats = positive("repeats", repeats).map_err(locate)?;
     if may_stop && (repeats as usize) < REPEATS_FOR_INTERVAL {
         let message = format!(
             "`repeats`: must be at least {REPEATS_FOR_INTERVAL} with [stop], for a confidence \
              interval\nhint: use more, or leave `repeats` out for the default of {REPEATS_AT_MOST}"
         );
-        return Err(of_suite(mistake("repeats", message)));
+        return Err(locate(mistake("repeats", message)));
     }
     Ok(repeats)
 }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn run_may_end_when_it_is_answered() {
+    fn stop_sets_metrics_and_repeat_limit() {
         let stopped = suite("[stop]\nsame_within = \"2%\"\n").unwrap();
         let stop = stopped.stop.unwrap();
         assert_eq!((stopped.repeats, stop.same_within), (20, Some(0.02)));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_end_a_run_is_refused_with_its_place() {
+    fn invalid_stop_rule_is_refused_with_position() {
         for (more, line, says) in [
             ("[stop]\nmetrics = [\"p98\"]\n", 3, "\"p98\": no such metric"),
             ("[stop]\nmetrics = []\n", 3, "at least one entry"),

@@ -1,4 +1,5 @@
-//! The subjects of a suite: each is a server under conditions, an arm of the run.
+//! Checks the `[[subjects]]` of a suite. Each entry is a server under conditions, and becomes an
+//! arm of the run.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +18,18 @@ use crate::revisions::RevisionFolders;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SuiteSubject {
     /// Index of its entry in the suite, from 0.
-    pub place: usize,
+    pub index: usize,
     pub name: String,
     pub variant: Option<String>,
-    /// Location of its definition at a revision; `None`: the folders of all subjects.
+    /// Revision whose definition is used. `None`: the present state of the files.
     pub revised: Option<RevisionFolders>,
     /// Name in reports; `None`: its name and variant.
     pub label: Option<String>,
-    /// Its number on the varied scale; `None`: there is no scale.
+    /// Its number on the scale of an experiment, if there is one.
     pub level: Option<f64>,
     /// Limits that override those of the suite.
     pub limits: CheckedLimits,
-    /// Overrides the setting of the load.
+    /// Overrides `requests_per_connection` of the load.
     pub requests_per_connection: Option<u64>,
     pub env: BTreeMap<String, String>,
     /// Values for requests to it, by name.
@@ -91,7 +92,7 @@ impl Table {
             RawLimits { cpus: self.cpus, cpuset: None, memory: self.memory, files: self.files };
         let Name(name) = self.r#use;
         Ok(SuiteSubject {
-            place: 0,
+            index: 0,
             name,
             variant: self.variant,
             revised: None,
@@ -106,7 +107,7 @@ impl Table {
     }
 }
 
-/// Values that requests have of a subject.
+/// Returns the values that requests to a subject use, as text.
 fn request_values(values: &BTreeMap<String, Level>) -> Result<BTreeMap<String, String>, Mistake> {
     let text = |(name, value): (&String, &Level)| {
         let within = |m: Mistake| m.with_parent(name.clone()).with_parent("request");
@@ -115,7 +116,7 @@ fn request_values(values: &BTreeMap<String, Level>) -> Result<BTreeMap<String, S
     values.iter().map(text).collect()
 }
 
-/// A number of requests after which connections are replaced.
+/// Checks the number of requests after which a connection is replaced.
 pub(super) fn check_requests(requests: Option<u64>) -> Result<Option<u64>, Mistake> {
     match requests {
         Some(0) => {
@@ -130,7 +131,7 @@ pub(super) fn check(raw: Vec<RawSubject>) -> Result<Vec<SuiteSubject>, Mistake> 
     let entry = |(i, RawSubject(table)): (usize, RawSubject)| {
         let checked =
             table.check().map_err(|mistake| mistake.with_parent(i).with_parent("subjects"))?;
-        Ok(SuiteSubject { place: i, ..checked })
+        Ok(SuiteSubject { index: i, ..checked })
     };
     raw.into_iter().enumerate().map(entry).collect()
 }
@@ -138,22 +139,21 @@ pub(super) fn check(raw: Vec<RawSubject>) -> Result<Vec<SuiteSubject>, Mistake> 
 /// Name of the arm that repeats a subject.
 pub(super) const TWIN: &str = "twin";
 
-/// Adds one of the subjects a second time under another name: any difference between the two is
-/// noise.
+/// Adds a subject a second time under another name. Any difference between the two is noise.
 pub(super) fn with_twin(
     mut subjects: Vec<SuiteSubject>,
-    of: Option<&str>,
+    twin_of: Option<&str>,
 ) -> Result<Vec<SuiteSubject>, Mistake> {
-    let Some(of) = of else { return Ok(subjects) };
-    let Some(subject) = subjects.iter().find(|subject| subject.id() == of) else {
+    let Some(name) = twin_of else { return Ok(subjects) };
+    let Some(subject) = subjects.iter().find(|subject| subject.id() == name) else {
         let known: Vec<String> = subjects.iter().map(SuiteSubject::id).collect();
         let message = format!(
-            "twin {of:?}: not one of the suite's subjects\nhint: use one of {}",
+            "twin {name:?}: not one of the suite's subjects\nhint: use one of {}",
             known.join(", ")
         );
         return Err(mistake("twin", message).with_parent("suite"));
     };
-    let twin = SuiteSubject { label: Some(format!("{TWIN} of {of}")), ..subject.clone() };
+    let twin = SuiteSubject { label: Some(format!("{TWIN} of {name}")), ..subject.clone() };
     subjects.push(twin);
     Ok(subjects)
 }

@@ -1,4 +1,4 @@
-//! Suite files as they are read.
+//! Tests that suite files are read with the expected values.
 
 use dyno_archive::plan::{Arrivals, Gaps, Http2, Page};
 
@@ -9,7 +9,7 @@ pub(super) fn parse(source: &str) -> Result<SuiteFile, String> {
 }
 
 #[test]
-fn files_are_read_from_the_folder_of_the_suite_only() {
+fn suite_reads_files_of_its_folder_only() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("suites");
     std::fs::create_dir(&folder).unwrap();
@@ -70,7 +70,7 @@ fn smallest_suite_is_a_list_of_subjects() {
 }
 
 #[test]
-fn starts_are_warmed_until_steady_unless_a_length_is_given() {
+fn warmup_default_is_until_steady() {
     let load = |keys: &str| {
         parse(&format!("subjects = [\"null\"]\n[load]\n{keys}")).map(|suite| suite.load)
     };
@@ -115,7 +115,7 @@ fn steps_are_the_product_of_lists() {
 }
 
 #[test]
-fn step_that_is_asked_for_again_is_a_pass_of_its_own() {
+fn repeated_step_is_another_pass() {
     let suite = parse(
         "subjects = [\"null\"]\n[suite]\norder = \"random\"\n[load]\norder = \"fixed\"\n\
          warmup = \"measured\"\n\
@@ -130,16 +130,16 @@ fn step_that_is_asked_for_again_is_a_pass_of_its_own() {
     assert_eq!((suite.order, load.order), (Order::Random, Order::Fixed));
     assert_eq!(load.still_warming, dyno_archive::plan::StillWarming::Measured);
     assert_eq!(load.reconnect, dyno_archive::plan::Reconnect::AtOnce);
-    let usual = parse("subjects = [\"null\"]\n[suite]\norder = \"fixed\"\n").unwrap();
+    let default = parse("subjects = [\"null\"]\n[suite]\norder = \"fixed\"\n").unwrap();
     assert_eq!(
-        usual.load.load().order,
+        default.load.load().order,
         Order::Fixed,
         "steps have the order of subjects by default"
     );
 }
 
 #[test]
-fn profile_takes_the_place_of_what_it_names() {
+fn profile_overrides_named_keys() {
     let source = "subjects = [\"a\", \"b\"]\n[suite]\nrepeats = 5\nname = \
                   \"s\"\n[load]\nconnections = [1, 64]\nduration = \
                   \"30s\"\n[profile.short]\nsuite.repeats = 1\nload = { duration = \"2s\" \
@@ -148,15 +148,19 @@ fn profile_takes_the_place_of_what_it_names() {
         let profiles: Vec<String> = profiles.iter().map(|name| (*name).to_string()).collect();
         SuiteFile::parse(Path::new("s.toml"), source, &profiles).map_err(|error| error.to_string())
     };
-    let seen = |profiles: &[&str]| {
+    let values = |profiles: &[&str]| {
         let suite = with(profiles).unwrap();
         let load = suite.load.load();
         (suite.subjects.len(), suite.repeats, load.duration_ns / 1_000_000_000, load.steps.len())
     };
-    assert_eq!(seen(&[]), (2, 5, 30, 2));
-    assert_eq!(seen(&["short"]), (2, 1, 2, 2));
-    assert_eq!(seen(&["short", "one"]), (1, 1, 4, 2), "the later one is above the earlier");
-    assert_eq!(seen(&["one", "short"]), (1, 1, 2, 2));
+    assert_eq!(values(&[]), (2, 5, 30, 2));
+    assert_eq!(values(&["short"]), (2, 1, 2, 2));
+    assert_eq!(
+        values(&["short", "one"]),
+        (1, 1, 4, 2),
+        "the later profile overrides the earlier one"
+    );
+    assert_eq!(values(&["one", "short"]), (1, 1, 2, 2));
     assert_eq!(with(&["one"]).unwrap().suite.profiles, ["one"]);
     assert_eq!(
         with(&["shrot"]).unwrap_err(),
@@ -194,7 +198,7 @@ fn mistake_of_a_profile_is_reported_even_if_unused() {
 }
 
 #[test]
-fn profile_may_be_for_small_machines() {
+fn profile_with_condition_applies_on_small_machines() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("s.toml");
     let source = "subjects = [\"a\"]\n[limits]\ncpus = 1.5\n[profile.small]\nwhen = { cpus_below = \
@@ -209,11 +213,19 @@ fn profile_may_be_for_small_machines() {
     assert_eq!(read(&[], 8), (1.5, String::new()));
     assert_eq!(read(&[], 7), (0.3, "small".into()));
     assert_eq!(read(&[], 1), (0.1, "small few".into()));
-    assert_eq!(read(&["own"], 4), (0.2, "small own".into()), "what is asked for is above");
+    assert_eq!(
+        read(&["own"], 4),
+        (0.2, "small own".into()),
+        "a requested profile overrides automatic ones"
+    );
     assert_eq!(read(&["small"], 1), (0.3, "few small".into()));
     assert_eq!(read(&["none"], 1), (1.5, String::new()));
     assert_eq!(read(&["none", "own"], 1), (0.2, "own".into()));
-    assert_eq!(read(&["own", "small", "own"], 8), (0.2, "small own".into()), "each once");
+    assert_eq!(
+        read(&["own", "small", "own"], 8),
+        (0.2, "small own".into()),
+        "each profile is applied once"
+    );
     let none = "subjects = [\"a\"]\n[profile.none]\nlimits.cpus = 0.3\n";
     let message = profile::names(&file, none).unwrap_err().to_string();
     assert!(message.contains(":2:") && message.contains("give it another name"), "{message}");
@@ -226,7 +238,7 @@ fn profile_may_be_for_small_machines() {
 }
 
 #[test]
-fn workload_may_have_its_own_keep_alive() {
+fn workload_overrides_requests_per_connection() {
     let suite = parse(
         "subjects = [\"null\"]\n[load]\nrequests_per_connection = 10\n[[workloads]]\n\
          name = \"a\"\npath = \"/\"\n\
@@ -242,15 +254,15 @@ fn workload_may_have_its_own_keep_alive() {
         wrong("requests_per_connection = 0")
             .contains("s.toml:4:27: a connection must serve at least 1 request")
     );
-    let of_page = wrong("requests_per_connection = 2\npage = { resources = [\"/a\"] }");
+    let page = wrong("requests_per_connection = 2\npage = { resources = [\"/a\"] }");
     assert!(
-        of_page.contains("s.toml:4:27: ") && of_page.contains("whose connections stay open"),
-        "{of_page}"
+        page.contains("s.toml:4:27: ") && page.contains("whose connections stay open"),
+        "{page}"
     );
 }
 
 #[test]
-fn workload_may_be_a_page() {
+fn workload_with_resources_is_a_page() {
     let page = |more: &str| {
         parse(&format!(
             "subjects = [\"null\"]\n[[workloads]]\nprotocol = \"h2c\"\npath = \"/a\"\n\
@@ -278,7 +290,7 @@ fn workload_may_be_a_page() {
 }
 
 #[test]
-fn workload_may_be_a_weighted_mix() {
+fn workload_with_requests_is_a_weighted_mix() {
     let suite = parse(
         "subjects = [\"null\"]\n[[workloads]]\nrequests = [\n{ path = \"/a\", weight = 80, expect \
          = { headers = { etag = true, server = \"x\" } } },\n{ name = \"post\", method = \"POST\", \
@@ -294,7 +306,7 @@ fn workload_may_be_a_weighted_mix() {
 }
 
 #[test]
-fn each_protocol_has_steps_of_its_own() {
+fn workload_steps_depend_on_protocol() {
     let suite = parse(
         "subjects = [\"null\"]\n[load]\nin_flight = [100, 1000]\nstreams = 10\n\
          window_bits = 16\n\
@@ -314,7 +326,7 @@ fn each_protocol_has_steps_of_its_own() {
 }
 
 #[test]
-fn pipeline_is_of_http1_alone() {
+fn pipeline_applies_to_http1_only() {
     let suite = parse(
         "subjects = [\"null\"]\n[load]\nconnections = 8\npipeline = [1, 16]\nstreams = 4\n\
          [[workloads]]\nname = \"a\"\npath = \"/\"\n\
@@ -328,7 +340,7 @@ fn pipeline_is_of_http1_alone() {
 }
 
 #[test]
-fn rate_may_change_within_a_step() {
+fn rate_range_changes_within_step() {
     let suite = parse("subjects = [\"null\"]\n[load]\nrate = \"100..300\"").unwrap();
     let Arrivals::Shaped { segments, gaps: Gaps::Even } = &suite.load.load().steps[0].arrivals
     else {
@@ -404,7 +416,7 @@ const MISTAKES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn mistakes_name_their_line_and_the_way_out() {
+fn mistake_has_line_and_hint() {
     for &(source, wanted) in MISTAKES {
         let error = parse(source).unwrap_err();
         assert!(error.contains(wanted), "{source}\n→ {error}");
@@ -413,7 +425,7 @@ fn mistakes_name_their_line_and_the_way_out() {
 
 proptest::proptest! {
     #[test]
-    fn no_text_makes_the_reader_panic(source in "[a-z=\\[\\]\"0-9\n .#]{0,200}") {
+    fn parse_never_panics(source in "[a-z=\\[\\]\"0-9\n .#]{0,200}") {
         let _ = parse(&source);
     }
 }

@@ -1,4 +1,5 @@
-//! Subjects of a suite that are up at once and loaded in turn: `order = "interleaved"`.
+//! Checks turns: with `order = "interleaved"`, subjects are up at once and loaded one after the
+//! other, in short slices.
 
 use dyno_archive::plan::{Load, Order, Plan};
 use dyno_workload::mistake::{Mistake, mistake};
@@ -9,7 +10,7 @@ use serde::Deserialize;
 use super::SuiteFile;
 use super::load::{RawLoad, SuiteLoad, check_pages, locate_in_load};
 use crate::limits::{
-    INTERVALS, INTERVALS_OF_SLICE, MAX_TURN_NS, MIN_TURN_NS, TURN_OF_QUOTA_NS, TURNS_NS,
+    INTERVALS_PER_SLICE, MAX_INTERVALS, MAX_TURN_NS, MIN_QUOTA_TURN_NS, MIN_TURN_NS, TURNS_NS,
 };
 
 /// The order of subjects, as suites write it.
@@ -25,7 +26,7 @@ pub(super) enum RawOrder {
 }
 
 impl RawOrder {
-    /// The order in which a block's subjects are started.
+    /// Returns the order in which a block's subjects are started.
     pub(super) fn start_order(self) -> Order {
         match self {
             RawOrder::Fixed => Order::Fixed,
@@ -39,10 +40,10 @@ impl RawOrder {
 enum Turns {
     /// No turns.
     None,
-    /// No setting: an experiment takes turns if possible.
-    Open,
-    /// Turns, with slices of this length in nanoseconds, or of a length that fits the load.
-    Taken(Option<u64>),
+    /// Not set: an experiment takes turns if possible.
+    IfPossible,
+    /// Turns with slices of this length, nanoseconds. `None`: the length is chosen to fit the load.
+    Required(Option<u64>),
 }
 
 /// Reads a suite's setting of turns. `order`: as written. `is_experiment`: whether the suite has an
@@ -53,25 +54,25 @@ fn read_turns(
     load: &RawLoad,
     is_experiment: bool,
 ) -> Result<Turns, Mistake> {
-    let of_suite = |key, message: String| mistake(key, message).with_parent("suite");
+    let suite_mistake = |key, message: String| mistake(key, message).with_parent("suite");
     if order != Some(RawOrder::Interleaved) {
         let message =
             "`slice`: needs `order = \"interleaved\"`, the only order in which subjects take turns";
-        let is_open = is_experiment && order.is_none() && load.interval.is_none();
-        let none = if is_open { Turns::Open } else { Turns::None };
-        return slice.map_or(Ok(none), |_| Err(of_suite("slice", message.into())));
+        let is_unset = is_experiment && order.is_none() && load.interval.is_none();
+        let default = if is_unset { Turns::IfPossible } else { Turns::None };
+        return slice.map_or(Ok(default), |_| Err(suite_mistake("slice", message.into())));
     }
     if load.interval.is_some() {
         let message = "`interval`: cannot be set with `order = \"interleaved\"`, where it is a \
                        quarter of a slice\nhint: leave `interval` out, or set `slice` in [suite]";
         return Err(locate_in_load(mistake("interval", message)));
     }
-    let Some(slice) = slice else { return Ok(Turns::Taken(None)) };
-    let ns = units::span(slice).map_err(|why| of_suite("slice", why))?;
-    if (MIN_TURN_NS..=MAX_TURN_NS).contains(&ns) && ns.is_multiple_of(INTERVALS_OF_SLICE) {
-        return Ok(Turns::Taken(Some(ns)));
+    let Some(slice) = slice else { return Ok(Turns::Required(None)) };
+    let ns = units::span(slice).map_err(|why| suite_mistake("slice", why))?;
+    if (MIN_TURN_NS..=MAX_TURN_NS).contains(&ns) && ns.is_multiple_of(INTERVALS_PER_SLICE) {
+        return Ok(Turns::Required(Some(ns)));
     }
-    Err(of_suite(
+    Err(suite_mistake(
         "slice",
         "`slice`: must be 100ms to 2s. Most of a shorter slice is its edges, and the machine \
          changes during a longer one"
@@ -79,8 +80,8 @@ fn read_turns(
     ))
 }
 
-/// Inputs that decide when the subjects of a suite are loaded.
-pub(super) struct Paced<'a> {
+/// Settings that determine when the subjects of a suite are loaded.
+pub(super) struct LoadTiming<'a> {
     pub order: Option<RawOrder>,
     pub slice: Option<&'a str>,
     pub load: RawLoad,
@@ -89,7 +90,7 @@ pub(super) struct Paced<'a> {
     pub subjects: usize,
 }
 
-impl Paced<'_> {
+impl LoadTiming<'_> {
     /// Returns the load, the indices of each workload's steps, and the length of turns, if any.
     pub(super) fn check(
         self,
@@ -100,7 +101,7 @@ impl Paced<'_> {
             return Err(locate_in_load(mistake("in_flight", PAGES_HAVE_VISITORS)));
         }
         let turns = read_turns(self.order, self.slice, &self.load, self.is_experiment)?;
-        let turns = if self.has_quota { turns.or_default() } else { turns };
+        let turns = if self.has_quota { turns.with_quota() } else { turns };
         let (load, steps_of) =
             self.load.check(shaped, self.order.unwrap_or_default().start_order())?;
         let slice_ns = turns.slice_ns(load.load(), self.subjects, has_pages);
@@ -120,13 +121,13 @@ const PAGES_HAVE_VISITORS: &str = "`in_flight`: cannot be used with pages, whose
                                    `connections`";
 
 /// Most subjects that take turns by default.
-const TAKE_TURNS: usize = 3;
+const MAX_SUBJECTS_IN_TURNS: usize = 3;
 
 impl Turns {
-    /// Resolves the default. Subjects with CPU quotas take no turns: a quota is refilled every 100
-    /// ms, about once a turn, so that its share of a turn is random.
-    fn or_default(self) -> Turns {
-        if self == Turns::Open { Turns::None } else { self }
+    /// Returns the setting for subjects with CPU quotas, which take no turns by default. A quota is
+    /// refilled every 100 ms, about once per turn, so its share of a turn is random.
+    fn with_quota(self) -> Turns {
+        if self == Turns::IfPossible { Turns::None } else { self }
     }
 
     /// Returns the length of the slices for this many subjects, nanoseconds; `None`: they take no
@@ -135,17 +136,19 @@ impl Turns {
         let (shortest_ns, longest_ns) = (TURNS_NS[0], TURNS_NS[TURNS_NS.len() - 1]);
         // Counters are read at both ends of every turn. With many subjects that takes too much
         // generator time of a short turn.
-        let are_few = subjects <= TAKE_TURNS;
+        let are_few = subjects <= MAX_SUBJECTS_IN_TURNS;
         let fitting = TURNS_NS
             .into_iter()
             .filter(|ns| are_few || *ns > shortest_ns)
             .find(|ns| check_time(load, subjects, *ns).is_ok());
         match self {
             Turns::None => None,
-            Turns::Open => fitting.filter(|_| are_few && check_steps(load, has_pages).is_ok()),
-            Turns::Taken(Some(ns)) => Some(ns),
-            // A load that fits none of them is refused by the check of its length.
-            Turns::Taken(None) => fitting.or(Some(longest_ns)),
+            Turns::IfPossible => {
+                fitting.filter(|_| are_few && check_steps(load, has_pages).is_ok())
+            }
+            Turns::Required(Some(ns)) => Some(ns),
+            // If the load fits none of them, `check_length` refuses it.
+            Turns::Required(None) => fitting.or(Some(longest_ns)),
         }
     }
 }
@@ -161,12 +164,12 @@ pub(crate) fn has_same_turns(plan: &Plan, duration_ns: u64) -> bool {
     check_time(&other, arms, slice_ns).is_ok() && shortest(&other) == shortest(&plan.load)
 }
 
-/// Checks that no CPU quota is refilled only a few times in a turn.
+/// Checks that turns are long enough for CPU quotas.
 ///
 /// # Errors
-/// A quota is.
+/// A quota would be refilled only a few times per turn.
 fn check_quota(slice_ns: Option<u64>, has_quota: bool) -> Result<(), Mistake> {
-    match slice_ns.filter(|ns| has_quota && *ns < TURN_OF_QUOTA_NS) {
+    match slice_ns.filter(|ns| has_quota && *ns < MIN_QUOTA_TURN_NS) {
         None => Ok(()),
         Some(_) => Err(mistake(
             "order",
@@ -189,22 +192,22 @@ fn with_turns(
 ) -> Result<SuiteLoad, Mistake> {
     let Some(slice_ns) = slice_ns else { return Ok(load) };
     check_steps(load.load(), has_pages)?;
-    Ok(load.with_interval(slice_ns / INTERVALS_OF_SLICE))
+    Ok(load.with_interval(slice_ns / INTERVALS_PER_SLICE))
 }
 
 fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
-    let refused = |what: String| {
+    let refusal = |reason: String| {
         let message = format!(
-            "`order = \"interleaved\"`: needs closed loops of requests, and {what}\nhint: leave \
+            "`order = \"interleaved\"`: needs closed loops of requests, and {reason}\nhint: leave \
              `order = \"interleaved\"` or that step out"
         );
         mistake("order", message).with_parent("suite")
     };
     if has_pages {
-        return Err(refused("the load of a page could extend into another subject's turn".into()));
+        return Err(refusal("the load of a page could extend into another subject's turn".into()));
     }
     match load.steps.iter().find(|step| !step.arrivals.is_closed()) {
-        Some(step) => Err(refused(format!(
+        Some(step) => Err(refusal(format!(
             "the step of {} is an open loop, whose requests are due outside of its turns too",
             step.arrivals.rate().map_or_else(
                 || "recorded times".into(),
@@ -215,8 +218,8 @@ fn check_steps(load: &Load, has_pages: bool) -> Result<(), Mistake> {
     }
 }
 
-/// Checks that the intervals of every trial can be kept apart: none may reach over the edge of a
-/// slice.
+/// Checks that the intervals of every trial can be recorded separately. Joined intervals could
+/// extend over the edge of a slice.
 ///
 /// # Errors
 /// There are too many intervals.
@@ -227,10 +230,10 @@ pub(crate) fn check_length(suite: &SuiteFile, subjects: usize) -> Result<(), Mis
 
 fn check_time(load: &Load, subjects: usize, slice_ns: u64) -> Result<(), Mistake> {
     let round_ns = 2 * slice_ns * subjects as u64;
-    let for_all = |ns: u64| ns.saturating_mul(subjects as u64).next_multiple_of(round_ns);
-    let all_ns = for_all(load.warmup_ns) + for_all(load.duration_ns);
-    let most_ns = INTERVALS as u64 * (slice_ns / INTERVALS_OF_SLICE) - 2 * round_ns;
-    if all_ns <= most_ns {
+    let in_rounds = |ns: u64| ns.saturating_mul(subjects as u64).next_multiple_of(round_ns);
+    let total_ns = in_rounds(load.warmup_ns) + in_rounds(load.duration_ns);
+    let most_ns = MAX_INTERVALS as u64 * (slice_ns / INTERVALS_PER_SLICE) - 2 * round_ns;
+    if total_ns <= most_ns {
         return Ok(());
     }
     Err(mistake(
@@ -239,7 +242,7 @@ fn check_time(load: &Load, subjects: usize, slice_ns: u64) -> Result<(), Mistake
             "`duration`: {subjects} subjects that take turns need {:.0} s per step, and at most \
              {:.0} s can be recorded\nhint: use a shorter `duration` and more `repeats`, or a \
              longer `slice`",
-            all_ns as f64 / 1e9,
+            total_ns as f64 / 1e9,
             most_ns as f64 / 1e9
         ),
     )
@@ -251,17 +254,17 @@ mod tests {
     use super::super::{SuiteFile, tests::parse};
     use super::*;
 
-    fn suite(of_suite: &str, of_load: &str) -> Result<SuiteFile, String> {
-        parse(&format!("subjects = [\"null\"]\n[suite]\n{of_suite}\n[load]\n{of_load}\n"))
+    fn suite(suite_keys: &str, load_keys: &str) -> Result<SuiteFile, String> {
+        parse(&format!("subjects = [\"null\"]\n[suite]\n{suite_keys}\n[load]\n{load_keys}\n"))
     }
 
     #[test]
-    fn turns_are_measured_in_quarters() {
-        let suite = |of_suite| suite(of_suite, "connections = [1, 2]").unwrap();
-        let usual = suite("order = \"interleaved\"");
-        assert_eq!((usual.order, usual.slice_ns), (Order::Random, Some(100_000_000)));
-        assert_eq!(usual.load.load().interval_ns, 25_000_000);
-        assert_eq!(usual.load.load().order, Order::Random);
+    fn interleaved_interval_is_quarter_of_slice() {
+        let suite = |suite_keys| suite(suite_keys, "connections = [1, 2]").unwrap();
+        let default = suite("order = \"interleaved\"");
+        assert_eq!((default.order, default.slice_ns), (Order::Random, Some(100_000_000)));
+        assert_eq!(default.load.load().interval_ns, 25_000_000);
+        assert_eq!(default.load.load().order, Order::Random);
         let asked = suite("order = \"interleaved\"\nslice = \"200ms\"");
         assert_eq!(
             (asked.slice_ns, asked.load.load().interval_ns),
@@ -271,10 +274,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_take_turns_is_refused_with_its_place() {
+    fn suite_that_cannot_take_turns_is_refused() {
         let closed = "connections = [1]";
         let turns = "order = \"interleaved\"";
-        for (of_suite, of_load, says) in [
+        for (suite_keys, load_keys, says) in [
             ("slice = \"400ms\"", closed, "`slice`: needs"),
             ("order = \"interleaved\"\nslice = \"50ms\"", closed, "100ms to 2s"),
             ("order = \"interleaved\"\nslice = \"3s\"", closed, "100ms to 2s"),
@@ -282,37 +285,37 @@ mod tests {
             ("order = \"interleaved\"\n[limits]\ncpus = 0.5", closed, "refilled every 100 ms"),
             (turns, "connections = [1]\nrate = [100]", "100 requests per second is an open loop"),
         ] {
-            let error = suite(of_suite, of_load).unwrap_err();
+            let error = suite(suite_keys, load_keys).unwrap_err();
             assert!(error.contains(says), "{error}");
         }
     }
 
     #[test]
-    fn turns_are_as_short_as_can_be_kept_apart() {
-        let of = |duration: &str| {
+    fn default_slice_is_the_shortest_that_can_be_recorded() {
+        let result_for = |duration: &str| {
             let load = format!("connections = [1]\nwarmup = \"1s\"\nduration = \"{duration}\"");
             suite("order = \"interleaved\"", &load).unwrap().slice_ns
         };
         assert_eq!(
-            (of("10s"), of("30s"), of("60s")),
+            (result_for("10s"), result_for("30s"), result_for("60s")),
             (Some(100_000_000), Some(200_000_000), Some(400_000_000))
         );
     }
 
     #[test]
     fn many_subjects_take_longer_turns() {
-        let of = |subjects| {
+        let result_for = |subjects| {
             let load = suite("", "connections = [1]\nduration = \"1s\"").unwrap().load;
-            Turns::Taken(None).slice_ns(load.load(), subjects, false)
+            Turns::Required(None).slice_ns(load.load(), subjects, false)
         };
         assert_eq!(
-            (of(3), of(4), of(7)),
+            (result_for(3), result_for(4), result_for(7)),
             (Some(100_000_000), Some(200_000_000), Some(200_000_000))
         );
     }
 
     #[test]
-    fn other_lengths_may_change_the_turns() {
+    fn has_same_turns_fails_if_length_changes_slice() {
         let plan = |duration: &str| {
             let load = format!("connections = [1]\nwarmup = \"1s\"\nduration = \"{duration}\"");
             let suite = suite("order = \"interleaved\"", &load).unwrap();
@@ -334,17 +337,21 @@ mod tests {
                 && !has_same_turns(&ten, 30_000_000_000)
                 && !has_same_turns(&ten, 1_000_000_000_000)
         );
-        assert!(!has_same_turns(&plan("30s"), 10_000_000_000), "shorter turns would be taken");
+        assert!(!has_same_turns(&plan("30s"), 10_000_000_000), "shorter slices become possible");
     }
 
     #[test]
-    fn no_more_is_asked_than_can_be_kept_apart() {
-        let of = |duration: &str, subjects| {
+    fn check_length_refuses_too_many_intervals() {
+        let result_for = |duration: &str, subjects| {
             let load = format!("connections = [1]\nwarmup = \"1s\"\nduration = \"{duration}\"");
             let turns = "order = \"interleaved\"\nslice = \"400ms\"";
             check_length(&suite(turns, &load).unwrap(), subjects)
         };
-        assert!(of("40s", 2).is_ok() && of("50s", 1).is_ok() && of("1h", 1).is_ok());
-        assert!(of("60s", 2).is_err());
+        assert!(
+            result_for("40s", 2).is_ok()
+                && result_for("50s", 1).is_ok()
+                && result_for("1h", 1).is_ok()
+        );
+        assert!(result_for("60s", 2).is_err());
     }
 }

@@ -12,7 +12,7 @@ use dyno_archive::start::FailureKind;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_runner::plan::Overrides;
-use dyno_runner::revisions::{NoRevision, Repository, RevisionFolders, WORK_TREE, WorkTrees};
+use dyno_runner::revisions::{Repository, RevisionError, RevisionFolders, WORK_TREE, WorkTrees};
 use dyno_runner::run::RunEnd;
 use dyno_runner::suite::{AcrossRevisions, SuiteFile, SuiteSubject};
 use dyno_subject::build;
@@ -59,7 +59,7 @@ pub(super) fn run(
     let revised = check_out(args, &repository, &mut trees, &folders, &supervision)?;
     let mut temporary_builds = TemporaryBuilds::new(&revised, &entry, &cache, &guard);
     let names: Vec<String> = revised.iter().map(|revised| revised.revision.name.clone()).collect();
-    let across = suite.across(&AcrossRevisions { place: entry.place, revised })?;
+    let across = suite.across(&AcrossRevisions { index: entry.index, revised })?;
     let repeats = options.choices.repeats.unwrap_or(across.repeats.max(REPEATS));
     let overrides =
         Overrides { only: Vec::new(), repeats: Some(repeats), ..options.choices.overrides() };
@@ -265,7 +265,7 @@ fn find_entry(
     let mut selected: Vec<&SuiteSubject> = suite.subjects.iter().filter(is_selected).collect();
     // Twins and levels share one entry.
     let mut places = BTreeSet::new();
-    selected.retain(|entry| places.insert(entry.place));
+    selected.retain(|entry| places.insert(entry.index));
     if let [only] = selected[..] {
         return Ok(only.clone());
     }
@@ -320,7 +320,7 @@ fn check_out(
         revised.push(trees.add(revision, folders, supervision).map_err(revision_error)?);
     }
     if revised.len() == 1 {
-        revised.push(Repository::as_it_lies(folders));
+        revised.push(Repository::from_work_tree(folders));
     } else if repository.is_changed(supervision) {
         terminal::say("the work tree has uncommitted changes, which are not measured");
     }
@@ -328,10 +328,10 @@ fn check_out(
 }
 
 /// Converts to an error with the exit status of its kind: wrong usage, or a failure.
-fn revision_error(error: NoRevision) -> anyhow::Error {
+fn revision_error(error: RevisionError) -> anyhow::Error {
     match error {
-        NoRevision::Wrong(message) => bad(message),
-        NoRevision::Failed(message) => anyhow!(message),
+        RevisionError::Wrong(message) => bad(message),
+        RevisionError::Failed(message) => anyhow!(message),
     }
 }
 

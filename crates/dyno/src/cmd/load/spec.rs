@@ -39,7 +39,7 @@ pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
             "--arrival poisson: needs --rate or --find\nhint: add one of them, such as --rate 5k",
         ));
     }
-    let most = dyno_runner::limits::AT_ONCE;
+    let most = dyno_runner::limits::MAX_STREAMS;
     let counts = [
         ("--threads", args.threads, u32::MAX),
         ("--streams", args.streams, most),

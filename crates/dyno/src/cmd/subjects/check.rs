@@ -186,7 +186,7 @@ fn run_checks(
         dir: &dir,
         guard: supervision.guard,
         interrupts: supervision.interrupts,
-        on: &mut on_event,
+        on_event: &mut on_event,
     }
     .walk()
     .and_then(|ended| Ok((ended, dir.read()?)));
