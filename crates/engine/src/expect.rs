@@ -358,7 +358,7 @@ fn text_fault(body: &[u8], checks: &FullChecks) -> Option<String> {
     let missing = |pointer: &str| Some(format!("JSON pointer {pointer:?} is missing"));
     let fault = checks.json.iter().find_map(|(pointer, expected)| match value.pointer(pointer) {
         None => missing(pointer),
-        Some(found) if found != expected => {
+        Some(found) if !is_equal_json(found, expected) => {
             Some(format!("JSON pointer {pointer:?} is not {expected}"))
         }
         Some(_) => None,
@@ -372,6 +372,27 @@ fn text_fault(body: &[u8], checks: &FullChecks) -> Option<String> {
             Some(_) => None,
         })
     })
+}
+
+/// Whether two JSON values are equal as readers of JSON compare them: `1` and `1.0` are the same
+/// number (RFC 8259 §6). Integers of 64 bits are compared exactly.
+fn is_equal_json(a: &serde_json::Value, b: &serde_json::Value) -> bool {
+    use serde_json::Value;
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => {
+            let are_integers = !a.is_f64() && !b.is_f64();
+            if are_integers { a == b } else { a.as_f64() == b.as_f64() }
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal_json(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            let is_same =
+                |(key, a): (&String, &Value)| b.get(key).is_some_and(|b| is_equal_json(a, b));
+            a.len() == b.len() && a.iter().all(is_same)
+        }
+        _ => a == b,
+    }
 }
 
 /// Returns the text of a value for a regular expression: a string without quotes, anything else as
@@ -418,6 +439,31 @@ mod tests {
                             19\r\n\r\n{\"a\":{\"b\":[1,\"x\"]}}";
 
     /// JSON has no largest number, so the syntax of such a body is correct.
+    #[test]
+    fn json_numbers_are_compared_by_value() {
+        let is_equal = |a: &str, b: &str| {
+            let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+            is_equal_json(&value(a), &value(b))
+        };
+        for (a, b) in [
+            ("1", "1.0"),
+            ("100", "1e2"),
+            ("-0.0", "0"),
+            ("[1, {\"a\": 2.0}]", "[1.0, {\"a\": 2}]"),
+        ] {
+            assert!(is_equal(a, b), "{a} {b}");
+        }
+        // Equal as floats, and different integers.
+        for (a, b) in [
+            ("9007199254740993", "9007199254740992"),
+            ("1", "1.5"),
+            ("1", "\"1\""),
+            ("{}", "{\"a\": 1}"),
+        ] {
+            assert!(!is_equal(a, b), "{a} {b}");
+        }
+    }
+
     #[test]
     fn json_number_beyond_float_range_is_reported() {
         let expected = ("/b".to_string(), serde_json::json!(1));
