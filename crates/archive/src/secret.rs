@@ -2,7 +2,7 @@
 //! form of values.
 
 /// Parts of such names, in small letters, without anything between words.
-const PARTS: [&str; 16] = [
+const PARTS: [&str; 19] = [
     "authorization",
     "cookie",
     "token",
@@ -15,6 +15,9 @@ const PARTS: [&str; 16] = [
     "privatekey",
     "signature",
     "session",
+    "sessid",
+    "accountkey",
+    "sharedkey",
     "xauth",
     "jwt",
     "csrf",
@@ -176,10 +179,11 @@ const SCHEMES: [&str; 6] = ["basic", "bearer", "negotiate", "ntlm", "token", "ap
 
 /// How tokens begin that services issue, in the form that their scanners for leaked secrets look
 /// for.
-const PREFIXES: [&str; 41] = [
+const PREFIXES: [&str; 44] = [
     "AGE-SECRET-KEY-",
     "AIza",
     "AKIA",
+    "ATATT3",
     "ASIA",
     "PMAK-",
     "SG.",
@@ -200,6 +204,7 @@ const PREFIXES: [&str; 41] = [
     "hvs.",
     "lin_api_",
     "npm_",
+    "nvapi-",
     "pscale_",
     "pypi-",
     "rk_live_",
@@ -209,6 +214,7 @@ const PREFIXES: [&str; 41] = [
     "shppa_",
     "shpss_",
     "sk-",
+    "sq0atp-",
     "sk_live_",
     "sk_test_",
     "tskey-",
@@ -266,10 +272,21 @@ fn is_web_token(word: &str) -> bool {
 
 fn is_token_of_service(word: &str) -> bool {
     let is_token = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
-    word.len() >= SHORTEST_TOKEN
-        && PREFIXES.iter().any(|prefix| word.starts_with(prefix))
-        && word.bytes().all(is_token)
-        && word.bytes().any(|b| b.is_ascii_digit())
+    let Some(random) = PREFIXES.iter().find_map(|prefix| word.strip_prefix(prefix)) else {
+        return false;
+    };
+    word.len() >= SHORTEST_TOKEN && word.bytes().all(is_token) && looks_issued(random)
+}
+
+/// Whether the rest of a token looks drawn at random: it has a digit, or letters of both cases
+/// without a separator. Words such as `sk-learn-contributors` have neither.
+fn looks_issued(random: &str) -> bool {
+    let has = |is: fn(&u8) -> bool| random.bytes().any(|b| is(&b));
+    let is_one_word = || random.bytes().all(|b| b.is_ascii_alphanumeric());
+    has(u8::is_ascii_digit)
+        || is_one_word()
+            && has(u8::is_ascii_uppercase)
+            && (has(u8::is_ascii_lowercase) || random.len() >= 16)
 }
 
 /// Returns whether a value of any name holds a secret: credentials, settings with such a name, or a
@@ -384,6 +401,10 @@ mod tests {
             "AKIAIOSFODNN7EXAMPLE",
             "sk_live_4eC39HqLyjWDarjtT1zdp7dc",
             "shpat_0123456789abcdef0123456789abcdef",
+            // Without a digit: `hf_[A-Za-z]{34}`, and a few per cent of other tokens.
+            "hf_AbCdEfGhIjKlMnOpQrStUvWxYzAbCdEfGh",
+            "glpat-xYzAbCdEfGhIjKlMnOpQ",
+            "AKIAIOSFODNNEXAMPLEX",
         ] {
             assert!(is_credential(value) && holds_secret(value), "{value}");
         }
@@ -397,6 +418,7 @@ mod tests {
             "gzip, br;q=0.9",
             "sk-learn",
             "sk-learn-and-other-libraries",
+            "npm_config_registry_of_mine",
             "eyJ",
             "Wed, 21 Oct 2015 07:28:00 GMT",
             "\"33a64df551425fcc55e4d42a148795d9f25f89d4\"",

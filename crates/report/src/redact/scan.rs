@@ -64,6 +64,7 @@ fn plain_spans(text: &str) -> Vec<Span> {
     found.extend(listed_header_spans(text));
     found.extend(private_key_spans(text));
     found.extend(credential_spans(text));
+    found.extend(escaped_credential_spans(text));
     found.retain(|span| !span.range.is_empty() && !text[span.range.start..].starts_with(MARK));
     found.sort_by_key(|span| span.range.start);
     let mut merged: Vec<Span> = Vec::with_capacity(found.len());
@@ -424,6 +425,39 @@ fn credential_spans(text: &str) -> Vec<Span> {
         }
     }
     found
+}
+
+/// Finds credentials next to percent-escapes and plus signs, as in URLs: `?q=%22ghp_…%22`,
+/// `Bearer+…`.
+fn escaped_credential_spans(text: &str) -> Vec<Span> {
+    if !text.contains(['%', '+']) {
+        return Vec::new();
+    }
+    let (plain, offsets) = without_url_escapes(text);
+    let in_text = |range: Range<usize>| offsets[range.start]..offsets[range.end];
+    let found = credential_spans(&plain).into_iter();
+    found.map(|span| Span { range: in_text(span.range), ..span }).collect()
+}
+
+/// Returns the text with its percent-escapes of ASCII characters decoded and with blanks for plus
+/// signs, and the offset of each byte in the original text. The last offset is that of the end.
+fn without_url_escapes(text: &str) -> (String, Vec<usize>) {
+    let (mut plain, mut offsets) = (String::with_capacity(text.len()), Vec::new());
+    let mut offset = 0;
+    while let Some(c) = text[offset..].chars().next() {
+        let digits = text.get(offset + 1..offset + 3).filter(|_| c == '%');
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let (decoded, length) = match byte.filter(u8::is_ascii) {
+            Some(byte) => (char::from(byte), 3),
+            None if c == '+' => (' ', 1),
+            None => (c, c.len_utf8()),
+        };
+        offsets.extend(std::iter::repeat_n(offset, decoded.len_utf8()));
+        plain.push(decoded);
+        offset += length;
+    }
+    offsets.push(offset);
+    (plain, offsets)
 }
 
 fn scheme_word_span(text: &str, scheme: &str, end: usize) -> Option<Span> {

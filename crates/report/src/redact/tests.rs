@@ -593,3 +593,28 @@ fn json_pointers_into_secret_objects_are_withheld() {
         assert_eq!(value, MARK, "{pointer}");
     }
 }
+
+/// Credentials in the query of a URL, as clients encode them: the text of a result and its page
+/// withhold the same ones.
+#[test]
+fn encoded_credentials_in_urls_are_withheld() {
+    const TOKEN: &str = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
+    const WEB_TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcdefghijklmnop";
+    for url in [
+        format!("http://a/ok?q=%22{TOKEN}%22"),
+        format!("http://a/ok?q=a+{TOKEN}+b"),
+        format!("http://a/ok?h=Bearer%20{TOKEN}"),
+        format!("http://a/ok?h=Bearer+{TOKEN}"),
+        format!("http://a/ok?j={WEB_TOKEN}%26x"),
+        "http://a/ok?h=Basic%20dXNlcjpwYXNzd29yZDEyMw%3D%3D".to_string(),
+        format!("http://a/%7B%22t%22%3A%22{TOKEN}%22%7D"),
+    ] {
+        let shown = text(&url);
+        let is_hidden =
+            [TOKEN, WEB_TOKEN, "dXNlcjpwYXNzd29yZDEyMw"].iter().all(|s| !shown.contains(s));
+        assert!(is_hidden && shown.contains(MARK) && shown.starts_with("http://a/"), "{shown}");
+    }
+    for plain in ["http://a/?q=basic+plan&x=%20", "50 % of 1+1", "%", "%2", "a%zzb", "100%25"] {
+        assert_eq!(text(plain), plain);
+    }
+}
