@@ -49,7 +49,12 @@ impl Inputs {
     /// Checks that an output can be written and is not an input. `None`: it is a pipe or a device.
     pub fn check(&self, output: &Path) -> anyhow::Result<Option<FileIdentity>> {
         let identity = result_file::check(output)?;
-        let input = identity.as_ref().and_then(|id| self.0.iter().find(|(known, _)| known == id));
+        // A path below /proc is written directly, and may lead to an input.
+        let opened = fs::metadata(output).ok().filter(fs::Metadata::is_file);
+        let opened = opened.map(|file| FileIdentity::Present(file.dev(), file.ino()));
+        let is_written =
+            |known: &FileIdentity| [&identity, &opened].into_iter().flatten().any(|id| id == known);
+        let input = self.0.iter().find(|(known, _)| is_written(known));
         match input {
             Some((_, input)) => Err(bad(format!(
                 "{}: an input would be overwritten ({})\nhint: give the output a file of its own",
@@ -77,8 +82,11 @@ mod tests {
         fs::write(at("other"), "").unwrap();
         let mut inputs = Inputs::default();
         inputs.add(&at("link"));
-        for name in ["body", "./body", "hard", "link"] {
-            let error = inputs.check(&at(name)).unwrap_err().to_string();
+        let file = fs::File::open(at("body")).unwrap();
+        let by_descriptor = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        let names = ["body", "./body", "hard", "link"].map(at);
+        for path in names.into_iter().chain([by_descriptor.into()]) {
+            let error = inputs.check(&path).unwrap_err().to_string();
             assert!(
                 error.contains("an input would be overwritten") && error.contains("hint:"),
                 "{error}"

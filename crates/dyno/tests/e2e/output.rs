@@ -184,3 +184,35 @@ fn assert_saved(place: &Place, result: &Value) {
         "{arms:?}"
     );
 }
+
+/// A port in use, and a source address of another machine.
+#[test]
+fn load_that_cannot_begin_leaves_its_stream_as_it_is() {
+    let place = Place::new();
+    let server = Server::null();
+    let url = server.url("/plaintext");
+    let path = place.path().join("stream.ndjson");
+    let taken = format!("127.0.0.1:{}", server.port);
+    for (option, value, status) in [("--metrics", taken.as_str(), 2), ("--source", "192.0.2.1", 3)]
+    {
+        let arguments = ["load", &url, "-n", "10", "--stream", "stream.ndjson", option, value];
+        for before in [None, Some("lines of an earlier load\n")] {
+            before.inspect(|text| fs::write(&path, text).unwrap());
+            let output = place.dyno(&arguments);
+            assert_eq!(output.status.code(), Some(status), "{}", text(&output));
+            assert_eq!(fs::read_to_string(&path).ok().as_deref(), before, "{option}");
+        }
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn unwritable_histogram_does_not_cost_the_other() {
+    let place = Place::new();
+    let server = Server::null();
+    let url = server.url("/plaintext");
+    let files = ["--hgrm", "/dev/full", "--hlog", "times.hlog"];
+    let output = place.dyno(&[&["load", &url, "-n", "100"][..], &files].concat());
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(place.path().join("times.hlog").exists(), "{}", text(&output));
+}

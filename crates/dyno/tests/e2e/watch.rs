@@ -1,7 +1,8 @@
 //! `dyno watch`: a running server under load from another program.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -146,6 +147,24 @@ fn watch_without_samples_leaves_no_page() {
         "{}",
         text(&output)
     );
+}
+
+/// `dyno watch … --report page.html | head -1`
+#[test]
+fn watch_with_closed_output_completes_its_page() {
+    let place = Place::new();
+    let pid = std::process::id().to_string();
+    let watch = ["watch", "--pid", &pid, "-i", "200ms", "-d", "1400ms", "--outside"];
+    let mut command = place.command(Path::new(DYNO));
+    command.args(watch).args(["--format", "json", "--report", "page.html"]);
+    let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first_line = String::new();
+    BufReader::new(watch.stdout.take().unwrap()).read_line(&mut first_line).unwrap();
+    assert!(first_line.contains("start_s"), "{first_line}");
+    let output = watch.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(141), "{}", text(&output));
+    let page = std::fs::read_to_string(place.path().join("page.html")).unwrap();
+    assert!(page.contains("1.4 s") || page.contains("1.40 s"), "the page is of the whole time");
 }
 
 #[test]

@@ -136,7 +136,7 @@ impl PreparedLoad {
             terminal::catch_interrupts(ENDING_EARLY, ThirdInterrupt::LeavesTimeForTheResult)?;
         let mut watch = watch::LoadWatch::new(args, spec, config, stream, Arc::clone(&interrupts))?;
         let record = dyno_runner::load::run(spec, &mut watch);
-        let trouble = watch.end();
+        let trouble = watch.end(record.is_ok());
         let record = record.map_err(|message| anyhow::anyhow!(message))?;
         Ok(FinishedLoad { record, was_interrupted: interrupts.count() > 0, trouble })
     }
@@ -196,13 +196,14 @@ fn write_histograms(args: &LoadArgs, record: &LoadRecord) -> anyhow::Result<()> 
     let began_unix_s =
         wall_clock_at(record.began_ns, dyno_observer::monotonic_ns(), terminal::unix_seconds());
     let (times, missing) = dyno_analysis::load::response_times(record);
-    if let Some(path) = &args.hgrm {
-        super::report::write_out(Some(path), &hdr::hgrm(&times, missing))?;
-    }
-    if let Some(path) = &args.hlog {
-        super::report::write_out(Some(path), &hdr::hlog(&record.intervals, missing, began_unix_s))?;
-    }
-    Ok(())
+    let write = |path: &Option<_>, text: &dyn Fn() -> String| {
+        path.as_deref().map_or(Ok(()), |path| super::report::write_out(Some(path), &text()))
+    };
+    // One that cannot be written does not cost the other.
+    first_error([
+        write(&args.hgrm, &|| hdr::hgrm(&times, missing)),
+        write(&args.hlog, &|| hdr::hlog(&record.intervals, missing, began_unix_s)),
+    ])
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -69,53 +69,105 @@ fn input_files(args: &LoadArgs, files: &ReadableFiles) -> Inputs {
     inputs.into_inner()
 }
 
-/// The output of `--stream`. Each interval is written when it ends.
+/// The output of `--stream`. Each interval is written when it ends. Until the load has begun, a
+/// file stays as it is.
 pub struct IntervalStream {
-    to: Box<dyn Write>,
-    is_standard_output: bool,
+    to: StreamOutput,
+    /// The first line; `None`: it is written.
+    head: Option<String>,
+}
+
+enum StreamOutput {
+    Standard,
+    Pipe(BufWriter<File>),
+    /// `new`: the path of a file that did not exist. It is removed if the load never begins.
+    File {
+        file: BufWriter<File>,
+        new: Option<PathBuf>,
+    },
+}
+
+impl StreamOutput {
+    /// Opens an output. If it is a pipe, waits for a reader.
+    fn open(path: &Path) -> io::Result<StreamOutput> {
+        if path == Path::new("-") {
+            return Ok(StreamOutput::Standard);
+        }
+        let before = std::fs::metadata(path).ok();
+        if before.as_ref().is_some_and(|file| file.file_type().is_fifo()) {
+            return Ok(StreamOutput::Pipe(BufWriter::new(open_pipe(path)?)));
+        }
+        let file = File::options().write(true).create(true).truncate(false).open(path)?;
+        let new = before.is_none().then(|| path.to_path_buf());
+        Ok(StreamOutput::File { file: BufWriter::new(file), new })
+    }
+
+    /// Empties a file for the first line.
+    fn clear(&mut self) -> io::Result<()> {
+        match self {
+            // Devices have no length.
+            StreamOutput::File { file, .. } if file.get_ref().metadata()?.is_file() => {
+                file.get_ref().set_len(0)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a line and flushes it, so that a reader of the growing file sees whole lines.
+    fn line(&mut self, line: &str) -> io::Result<()> {
+        let to: &mut dyn Write = match self {
+            StreamOutput::Standard => &mut io::stdout(),
+            StreamOutput::Pipe(file) | StreamOutput::File { file, .. } => file,
+        };
+        writeln!(to, "{line}").and_then(|()| to.flush())
+    }
 }
 
 impl IntervalStream {
     /// Opens the output. If it is a pipe, waits for a reader.
     pub fn open(path: &Path, config: &LoadConfig) -> anyhow::Result<IntervalStream> {
-        let is_standard_output = path == Path::new("-");
-        let to: Box<dyn Write> = if is_standard_output {
-            Box::new(std::io::stdout())
-        } else {
-            let file = create(path).map_err(|error| {
-                bad(format!("--stream {}: cannot be opened: {error}", path.display()))
-            })?;
-            Box::new(BufWriter::new(file))
-        };
-        let mut stream = IntervalStream { to, is_standard_output };
-        stream.line(&intervals::stream_head(config))?;
-        Ok(stream)
+        let to = StreamOutput::open(path).map_err(|error| {
+            bad(format!("--stream {}: cannot be opened: {error}", path.display()))
+        })?;
+        Ok(IntervalStream { to, head: Some(intervals::stream_head(config)) })
+    }
+
+    /// Writes the first line, unless it is written.
+    pub fn begin(&mut self) -> anyhow::Result<()> {
+        let Some(head) = self.head.take() else { return Ok(()) };
+        let written = self.to.clear().and_then(|()| self.to.line(&head));
+        written.map_err(|error| self.explain(error))
     }
 
     pub fn interval(&mut self, interval: &Interval) -> anyhow::Result<()> {
-        self.line(&intervals::stream_line(interval))
+        self.begin()?;
+        let written = self.to.line(&intervals::stream_line(interval));
+        written.map_err(|error| self.explain(error))
     }
 
-    /// Writes a line and flushes it, so that a reader of the growing file sees whole lines.
-    fn line(&mut self, line: &str) -> anyhow::Result<()> {
-        writeln!(self.to, "{line}").and_then(|()| self.to.flush()).map_err(|error| {
-            match error.kind() {
-                ErrorKind::BrokenPipe if self.is_standard_output => unwritten(error),
-                ErrorKind::BrokenPipe => {
-                    anyhow::anyhow!("--stream: its reader closed it before the load ended")
-                }
-                _ => anyhow::Error::new(error).context("--stream: cannot be written"),
+    fn explain(&self, error: io::Error) -> anyhow::Error {
+        match (error.kind(), &self.to) {
+            (ErrorKind::BrokenPipe, StreamOutput::Standard) => unwritten(error),
+            (ErrorKind::BrokenPipe, _) => {
+                anyhow::anyhow!("--stream: its reader closed it before the load ended")
             }
-        })
+            _ => anyhow::Error::new(error).context("--stream: cannot be written"),
+        }
     }
 }
 
-/// Creates a file, or opens a pipe as soon as it has a reader.
-fn create(path: &Path) -> std::io::Result<File> {
-    if !std::fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo()) {
-        return File::create(path);
+impl Drop for IntervalStream {
+    fn drop(&mut self) {
+        if let (Some(_), StreamOutput::File { new: Some(path), .. }) = (&self.head, &self.to) {
+            // An empty file would be left of a load that never began.
+            let _ = std::fs::remove_file(path);
+        }
     }
-    // Kept until the pipe is open. Otherwise its reader would see an end of file.
+}
+
+/// Opens a pipe as soon as it has a reader.
+fn open_pipe(path: &Path) -> io::Result<File> {
+    // Held until the pipe is open. Otherwise its reader would see an end of file.
     let reader = open_pipe_with_reader(path)?;
     if reader.is_none() {
         terminal::say(&format!("{}: waiting for a reader of this pipe", path.display()));

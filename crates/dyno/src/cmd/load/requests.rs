@@ -83,7 +83,11 @@ fn remove_uncarried_headers(requests: &mut [Request], protocol: Protocol, change
 /// Parses the headers of `-H`. The protocol must be able to carry each of them.
 fn headers(args: &LoadArgs, protocol: Protocol) -> anyhow::Result<Vec<(String, String)>> {
     let parse = |text: &String| {
-        let error = |problem: String| bad(format!("-H {text:?}: {problem}"));
+        // The value may be a secret.
+        let end = text.find([':', ' ']).filter(|at| *at > 0).unwrap_or(text.len());
+        let rest = if end < text.len() { "…" } else { "" };
+        let quoted = format!("{}{rest}", &text[..end]);
+        let error = |problem: String| bad(format!("-H {quoted:?}: {problem}"));
         let (name, value) = command_line::header(text).map_err(error)?;
         match header::fault(protocol, &name, &value) {
             Some(problem) => Err(error(problem)),

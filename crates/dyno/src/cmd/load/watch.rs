@@ -95,9 +95,15 @@ impl LoadWatch {
         })
     }
 
-    /// Restores the terminal. `Err`: an output could not be written to its end.
-    pub fn end(self) -> anyhow::Result<()> {
+    /// Restores the terminal. `has_begun`: whether the load has. `Err`: an output could not be
+    /// written to its end.
+    pub fn end(mut self, has_begun: bool) -> anyhow::Result<()> {
         drop(self.screen);
+        if let Some(stream) = self.stream.as_mut().filter(|_| has_begun)
+            && let Err(error) = stream.begin()
+        {
+            self.trouble.get_or_insert(error);
+        }
         self.trouble.map_or(Ok(()), Err)
     }
 }

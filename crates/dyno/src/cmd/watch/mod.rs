@@ -17,7 +17,7 @@ use dyno_report::watch as page;
 use super::load::MetricsPage;
 use super::report::write_out;
 use crate::cli::{PlanFormat, WatchArgs};
-use crate::exit::{Exit, bad};
+use crate::exit::{Exit, bad, first_error};
 use crate::result_file;
 use crate::terminal::{self, ThirdInterrupt};
 use server::WatchedServer;
@@ -56,7 +56,8 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
         drop(to_counter);
         // The page is written after an error, too.
         let written = page.map_or(Ok(()), |page| page.end(&server.title, &result));
-        watched.and(written)?;
+        let print_error = result.print_error.take().map_or(Ok(()), Err);
+        first_error([watched, written, print_error])?;
         finish(args, &server.title, &result)
     })
 }
@@ -79,6 +80,8 @@ struct WatchResult {
     samples: Vec<WatchRecord>,
     /// Whether the server ended during the observation.
     is_gone: bool,
+    /// Why samples are no longer printed. It is reported at the end.
+    print_error: Option<anyhow::Error>,
 }
 
 impl WatchResult {
@@ -127,9 +130,15 @@ fn watch(
             return Ok(());
         }
         if let Some(sample) = watch_record(began_ns, &last, &now) {
-            let printed = print_sample(args, &sample, served);
+            let printed = print_sample(args, &sample, served, result.print_error.is_none());
             result.add(sample, args.report.is_some());
-            printed?;
+            match printed {
+                // The page and the metrics do not need standard output.
+                Err(error) if args.report.is_some() || served.is_some() => {
+                    result.print_error = Some(error);
+                }
+                printed => printed?,
+            }
         }
         last = now;
         if interrupts.count() > 0 || ends_ns.is_some_and(|end| last.at_ns >= end) {
@@ -173,16 +182,18 @@ impl Page<'_> {
     }
 }
 
-/// Prints a sample, and serves it at `/metrics`.
+/// Prints a sample if `is_printed`, and serves it at `/metrics`.
 fn print_sample(
     args: &WatchArgs,
     sample: &WatchRecord,
     served: Option<&MetricsPage>,
+    is_printed: bool,
 ) -> anyhow::Result<()> {
     if let Some(served) = served {
         served.update(page::openmetrics(sample));
     }
     match args.format {
+        _ if !is_printed => Ok(()),
         PlanFormat::Text => terminal::print_text(&(page::line(sample) + "\n")),
         PlanFormat::Json => terminal::print(&(serde_json::to_string(sample)? + "\n")),
     }
