@@ -151,9 +151,9 @@ pub fn budget(
     let variances = variances(pilot, report);
     if variances.is_empty() {
         return Err(format!(
-            "{}: variance unknown: no two subjects have {MIN_PILOT_REPEATS} valid repeats of the same step \
-             (controls do not count)\nhint: make a pilot run of two servers or more. Its report \
-             names the repeats that are not valid",
+            "{}: variance unknown: no two subjects have {MIN_PILOT_REPEATS} valid repeats of the \
+             same step (controls do not count)\nhint: make a pilot run of two servers or more. \
+             Its report names the repeats that are not valid",
             pilot.header.id
         ));
     }

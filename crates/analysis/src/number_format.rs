@@ -20,6 +20,11 @@ pub(crate) fn change(ratio: f64) -> String {
     if ratio > 11.0 { "more than 1000 %".into() } else { percent(ratio - 1.0) }
 }
 
+/// Returns `p 0.012`, or `p below 0.001`.
+pub(crate) fn p_value(p: f64) -> String {
+    if p < 0.001 { "p below 0.001".into() } else { format!("p {p:.3}") }
+}
+
 /// Returns `one CPU` or text such as `1.5 CPUs`.
 pub(crate) fn cpus(n: f64) -> String {
     if (n - 1.0).abs() < 0.01 { "one CPU".into() } else { format!("{n:.1} CPUs") }

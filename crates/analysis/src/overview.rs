@@ -1,5 +1,7 @@
 //! Builds the overview: one row per subject and workload, ranked by peak throughput, and the ties.
 
+mod absence;
+
 use std::cmp::Reverse;
 
 use dyno_archive::Protocol;
@@ -22,6 +24,8 @@ use crate::subject::{SubjectFailure, SubjectResult};
 use crate::summary::{StepCaveat, Summary};
 use crate::trial::TrialResult;
 use crate::verdict::{Confidence, Peak, Resource};
+
+use absence::{missing_reason, not_served_reason};
 
 /// One subject with one workload in the overview. Throughput is of the peak's step; response times,
 /// CPU and cost are of the reference step.
@@ -641,7 +645,9 @@ impl<'a> RowMaker<'a> {
             peak_at_least_rps,
             peak_open_steps: open,
             peak_is_offered: is_offered,
-            peak_mixture: shown.and_then(|s| self.grid.get(s.cell)).and_then(mixture),
+            peak_mixture: shown
+                .and_then(|s| self.grid.get(s.cell))
+                .and_then(|cell| Mixture::new(cell.trials().iter().copied())),
             peak_at: best.map(|s| Shape::from_step(&plan.load.steps[s.step])),
             peak_connections: best.map(|s| s.connections),
             peak_streams: best.map(|s| s.streams),
@@ -676,28 +682,6 @@ impl<'a> RowMaker<'a> {
             }),
         }
     }
-}
-
-fn mixture(cell: &Cell<'_>) -> Option<Mixture> {
-    Mixture::new(cell.trials().iter().copied())
-}
-
-/// Returns why a subject has no valid numbers, or not all of them; `None`: unknown.
-fn missing_reason(subject: &SubjectResult, protocol: Protocol, no_numbers: bool) -> Option<String> {
-    if let Some(reason) = &subject.skipped {
-        return Some(format!("skipped: {reason}"));
-    }
-    let concerns = |failure: &&SubjectFailure| failure.protocol.is_none_or(|only| only == protocol);
-    let failure = subject.failures.iter().find(concerns)?;
-    let message = failure.failure.message.lines().next().unwrap_or_default();
-    let text = format!("{}: {message}", failure.failure.kind.name());
-    Some(if no_numbers { text } else { format!("partly: {text}") })
-}
-
-/// Returns why the first workload was not planned for a subject; `None`: the plan gives no reason.
-fn not_served_reason(plan: &Plan, subject: usize) -> Option<String> {
-    let entry = plan.not_served.iter().find(|n| (n.workload, n.subject) == (0, subject))?;
-    Some(format!("not loaded with {}: {}", plan.workloads[0].name, entry.reason))
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ fn one_changed_count_is_refused() {
 
 /// Values that were not planned, or are impossible on any machine.
 #[test]
-fn what_contradicts_the_plan_or_the_machine_is_refused() {
+fn contradiction_of_plan_or_machine_is_refused() {
     assert_refused("asked", "connections, but the plan has", &|load| {
         number(load, "/connections/asked", |n| n + 63);
     });

@@ -45,13 +45,13 @@ pub(crate) const HEAD: [&str; 8] =
 
 pub(crate) fn cells(row: &ComparisonRow) -> Vec<String> {
     let unit = Metric::from_key(row.metric).unit;
-    let median = |value: Option<f64>| or_dash(value, |value| quantity(unit, value));
+    let number = |value: Option<f64>| or_dash(value, |value| quantity(unit, value));
     vec![
         subject(row),
         format!("{}, {}", row.workload, label_in_words(row.step)),
         row.title.into(),
-        median(row.a.median),
-        median(row.b.median),
+        number(row.a.median),
+        number(row.b.median),
         or_dash(row.estimate.map(|e| e.ratio).or(row.ratio_of_medians), ratio),
         or_dash(row.estimate, |e| format!("{}–{}", ratio(e.low), ratio(e.high))),
         row.sentence.clone(),

@@ -371,7 +371,7 @@ impl<'a> GateCell<'a> {
                 failures_b.all,
                 failures_a.failed,
                 failures_a.all,
-                p_in_words(p)
+                number_format::p_value(p)
             ));
         }
         Some(self.starts?.sentence(significant(self.start_test())?))
@@ -462,14 +462,14 @@ impl<'a> GateCell<'a> {
                     GateState::Missed,
                     format!(
                         "{change}, which is significant among the tests of the gates ({})",
-                        p_in_words(p)
+                        number_format::p_value(p)
                     ),
                 ),
                 Some(remaining) if remaining.misses(gate) => (
                     GateState::Missed,
                     format!(
                         "{change}, which is significant among the tests of the gates ({}); {}",
-                        p_in_words(p),
+                        number_format::p_value(p),
                         remaining.in_words()
                     ),
                 ),
@@ -577,11 +577,6 @@ impl<'a> RemainingChange<'a> {
 
 const BROKE: &str = "most repeats of B do not count, because the server gave incorrect responses, \
                      failed or never started, and in most repeats of A it did not fail";
-
-/// `p 0.012`, or `p below 0.001`.
-pub(super) fn p_in_words(p: f64) -> String {
-    if p < 0.001 { "p below 0.001".into() } else { format!("p {p:.3}") }
-}
 
 /// `+3.1 %`, `−2 %`.
 fn signed_percent(share: f64) -> String {

@@ -3,6 +3,7 @@
 //! The sides are two runs, or two arms of one run. `dyno compare` and the experiments of a report
 //! share these rules.
 
+mod arms;
 mod differences;
 mod environment;
 mod gate;
@@ -16,7 +17,7 @@ mod verdict;
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Plan, Step, Trial};
+use dyno_archive::plan::{Plan, Trial};
 use dyno_archive::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -27,6 +28,8 @@ pub use no_ratio::NoRatioReason;
 pub use repeats::{Cause, CellRepeats, NotCounted, SideRepeats};
 pub use starts::{ServerStarts, SideStarts};
 pub use verdict::Verdict;
+
+use arms::{compared_arms, counterpart, uncompared_controls, unmatched_arms};
 
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
@@ -499,63 +502,6 @@ fn side_result(side: Side<'_>) -> SideResult {
         started: header.started.clone(),
         subject: side.arm.map(|arm| header.plan.arms[arm].name.clone()),
     }
-}
-
-/// Returns the pairs of compared arms: the named ones, or arms of the same name.
-fn compared_arms(a: Side<'_>, b: Side<'_>) -> Vec<(usize, usize)> {
-    if let (Some(a), Some(b)) = (a.arm, b.arm) {
-        return vec![(a, b)];
-    }
-    let is_selected = |(arm_a, arm_b): &(usize, usize)| {
-        a.arm.is_none_or(|only| only == *arm_a) && b.arm.is_none_or(|only| only == *arm_b)
-    };
-    same_name_pairs(a, b).filter(is_selected).collect()
-}
-
-fn same_name_pairs<'a>(a: Side<'a>, b: Side<'a>) -> impl Iterator<Item = (usize, usize)> {
-    let (arms_a, arms_b) = (&a.run.header.plan.arms, &b.run.header.plan.arms);
-    let pair =
-        |arm: usize| Some((arm, arms_b.iter().position(|other| other.name == arms_a[arm].name)?));
-    (0..arms_a.len()).filter_map(pair)
-}
-
-/// Returns the controls that both runs have and that are not compared themselves. They show how
-/// much the machine changed.
-fn uncompared_controls<'a>(
-    a: Side<'a>,
-    b: Side<'a>,
-    compared: &'a [(usize, usize)],
-) -> impl Iterator<Item = (usize, usize)> {
-    let is_control = move |(arm_a, arm_b): &(usize, usize)| {
-        a.run.header.plan.subject_of(*arm_a).control && b.run.header.plan.subject_of(*arm_b).control
-    };
-    same_name_pairs(a, b).filter(move |pair| is_control(pair) && !compared.contains(pair))
-}
-
-/// Returns the arms of `a` whose name no arm of `b` has, if all arms are compared. Controls are
-/// left out.
-fn unmatched_arms(a: Side<'_>, b: Side<'_>) -> Vec<usize> {
-    if a.arm.is_some() || b.arm.is_some() {
-        return Vec::new();
-    }
-    let plan = &a.run.header.plan;
-    let is_unmatched =
-        |arm: &usize| b.run.header.plan.arms.iter().all(|other| other.name != plan.arms[*arm].name);
-    (0..plan.arms.len()).filter(|arm| is_unmatched(arm) && !plan.subject_of(*arm).control).collect()
-}
-
-/// Returns the cell of the other side with the same workload name and the same step.
-fn counterpart(a: Side<'_>, key: CellKey, b: Side<'_>, arm: usize) -> Option<CellKey> {
-    let (plan_a, plan_b) = (&a.run.header.plan, &b.run.header.plan);
-    let name = &plan_a.workloads[key.workload].name;
-    let workload = plan_b.workloads.iter().position(|workload| workload.name == *name)?;
-    // Older archives number passes differently, so the n-th of all equal steps is the counterpart.
-    let step_a = &plan_a.load.steps[key.step];
-    let is_equal = |step: &Step| Step { pass: step_a.pass, ..step.clone() } == *step_a;
-    let earlier = plan_a.load.steps[..key.step].iter().filter(|step| is_equal(step)).count();
-    let mut equal_steps = plan_b.load.steps.iter().enumerate().filter(|(_, step)| is_equal(step));
-    let (step, _) = equal_steps.nth(earlier)?;
-    Some(CellKey { arm, workload, step })
 }
 
 fn row(

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::{NoRatioReason, Side};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
+use crate::number_format;
 use crate::other_programs;
 use crate::stats::permutation;
 use crate::trial::TrialResult;
@@ -220,7 +221,7 @@ impl CellRepeats {
                 failures_a.all,
                 failures_b.failed,
                 failures_b.all,
-                super::gate::p_in_words(p)
+                number_format::p_value(p)
             ));
         }
         if self.a.failed_requests + self.b.failed_requests > 0 {

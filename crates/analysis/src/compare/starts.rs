@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Side;
 use super::repeats::{Failures, excess_failures, p_of_failures};
-use super::{Side, gate};
+use crate::number_format;
 use crate::trial::TrialResult;
 
 /// The starts of one side of a server.
@@ -160,7 +161,7 @@ impl StartTest<'_> {
             b.all,
             a.failed,
             a.all,
-            gate::p_in_words(p)
+            number_format::p_value(p)
         )
     }
 }

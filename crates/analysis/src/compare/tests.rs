@@ -1,5 +1,5 @@
 use dyno_archive::StartRecord;
-use dyno_archive::plan::{Arrivals, Backend, Gaps, Launch, Segment, Subject, Trial};
+use dyno_archive::plan::{Arrivals, Backend, Gaps, Launch, Segment, Step, Subject, Trial};
 
 use super::order::Confounding;
 use super::*;

@@ -356,30 +356,6 @@ pub fn jackknife(estimate: f64, without: &[f64]) -> Option<(f64, f64)> {
     Some((estimate - half_width, estimate + half_width))
 }
 
-/// Adjusts the p-values of several tests, so that the level holds for all tests together (Holm, "A
-/// simple sequentially rejective multiple test procedure", 1979). The order is that of `ps`.
-#[must_use]
-pub fn holm(ps: &[f64]) -> Vec<f64> {
-    weighted_holm(&ps.iter().map(|p| (*p, 1.0)).collect::<Vec<_>>())
-}
-
-/// The same for tests of different weight: each gets its weight's part of the level, and passes it
-/// on to the others once it is significant. Each test: its p-value, and its weight, above 0.
-#[must_use]
-pub fn weighted_holm(tests: &[(f64, f64)]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..tests.len()).collect();
-    order.sort_by(|a, b| (tests[*a].0 / tests[*a].1).total_cmp(&(tests[*b].0 / tests[*b].1)));
-    let mut adjusted = vec![0.0; tests.len()];
-    let mut least = 0.0f64;
-    for (rank, index) in order.iter().enumerate() {
-        let (p, weight) = tests[*index];
-        let remaining: f64 = order[rank..].iter().map(|index| tests[*index].1).sum();
-        least = least.max(p / weight * remaining).min(1.0);
-        adjusted[*index] = least;
-    }
-    adjusted
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
@@ -387,6 +363,7 @@ mod tests {
     use super::*;
     use crate::stats::Repeated;
     use crate::stats::draws::Normal;
+    use crate::stats::holm;
 
     const SIMULATIONS: usize = 4000;
 
@@ -707,18 +684,5 @@ mod tests {
         assert_eq!((exact.p, exact.detectable), (0.0, Some(1.0)));
         assert!((exact.low - 2.0).abs() < 1e-12 && (exact.high - 2.0).abs() < 1e-12);
         assert_eq!(holm(&[]), [0.0; 0]);
-    }
-
-    /// By hand: a fifth of the level is 0.01, which 0.008 is below. The second test then has the
-    /// whole level.
-    #[test]
-    fn weighted_tests_divide_the_level() {
-        let near = |own: Vec<f64>, expected: &[f64]| {
-            let is_near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
-            assert!(own.iter().zip(expected).all(is_near), "{own:?} and {expected:?}");
-        };
-        near(weighted_holm(&[(0.008, 0.2), (0.05, 0.8)]), &[0.04, 0.05]);
-        near(weighted_holm(&[(0.008, 0.5), (0.03, 0.5)]), &[0.016, 0.03]);
-        near(weighted_holm(&[(0.5, 0.2), (0.01, 0.8)]), &[0.5, 0.0125]);
     }
 }

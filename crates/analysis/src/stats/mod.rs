@@ -7,6 +7,7 @@ pub mod changes;
 #[cfg(test)]
 pub(crate) mod draws;
 mod estimate;
+mod holm;
 pub mod permutation;
 mod quantile;
 pub mod scaling;
@@ -16,8 +17,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use estimate::student;
-pub use estimate::{ALPHA, Estimate, holm, jackknife, standard_errors, weighted_holm};
+pub use estimate::{ALPHA, Estimate, jackknife, standard_errors};
 pub(crate) use estimate::{are_skewed, scatter};
+pub use holm::{holm, weighted_holm};
 pub use quantile::rank_bounds;
 pub use trend::Trend;
 

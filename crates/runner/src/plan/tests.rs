@@ -2,6 +2,7 @@
 
 use dyno_workload::text::Position;
 
+use super::duration::START_NS;
 use super::*;
 
 #[test]

@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(rates(&suite), [None, Some(7.0)]);
         let at = suite.with_capacities(&[capacity("x", 12_345.0), capacity("z", 333.0)]).unwrap();
         assert_eq!(at.shares, [0.0; 0]);
-        assert_eq!(rates(&at), [Some(3090.0), Some(6170.0), Some(7.0), Some(83.0), Some(167.0)]);
+        assert_eq!(rates(&at), [Some(3090.0), Some(6170.0), Some(7.0), Some(83.2), Some(166.0)]);
         assert!(matches!(at.load.load().steps[0].arrivals, Arrivals::Poisson { .. }));
         assert_eq!((round_rate(0.2), round_rate(17.912)), (0.2, 17.9));
         assert_eq!(round_rate(1_234_567.0), 1_230_000.0);
