@@ -396,7 +396,7 @@ const IN_CYCLES: &[(&str, usize)] = &[
     ("launch", 2),
     ("observer", 2),
     ("report", 6),
-    ("runner", 10),
+    ("runner", 8),
     ("workload", 4),
 ];
 
