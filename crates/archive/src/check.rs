@@ -18,6 +18,7 @@ use crate::limits::{
 use crate::plan::{Arm, Arrivals, Launch, Plan, Segment, Step};
 use crate::profile::{Frame, ProfileRecord};
 use crate::run::RunHeader;
+use crate::sample::CpuReading;
 use crate::search::SearchRecord;
 use crate::start::PartStart;
 use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
@@ -296,7 +297,19 @@ fn load(load: &LoadRecord, has_ages: bool) -> FileCheck {
     samples(&load.samples)?;
     books::load(load, has_ages)?;
     counters::grow(&load.samples)?;
+    cpu_readings(&load.cpu_readings)?;
     load.slices_ns.as_deref().map_or(Ok(()), |all| slices(load, all))
+}
+
+fn cpu_readings(all: &[CpuReading]) -> FileCheck {
+    at_most("the number of readings of CPU time", all.len() as u64, 2 * INTERVALS as u64)?;
+    if !all.is_sorted_by_key(|reading| reading.at_ns) {
+        return Err("the readings of CPU time are not in order".into());
+    }
+    all.iter().try_for_each(|reading| {
+        let parties = reading.parties.iter().map(|(party, _)| *party);
+        no_two_alike("parties of a reading of CPU time", parties)
+    })
 }
 
 fn slices(load: &LoadRecord, all: &[(u64, u64)]) -> FileCheck {

@@ -16,6 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use dyno_archive::plan::{self, Arrivals, DriverKind, Step};
+use dyno_archive::sample::CpuReading;
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, sys};
@@ -27,7 +28,7 @@ use dyno_engine::{
 use crate::limits::{AHEAD_NS, GLANCE, INTERVALS_OF_SLICE, STEP_WARMUP_NS};
 use crate::machine;
 use agent::{CommonStart, LoadState, WorkerMessage, worker};
-use control::Control;
+use control::{Control, Due};
 use record::{LoadControl, assemble};
 
 pub use agent::AnswerCounts;
@@ -219,6 +220,11 @@ pub trait Watch {
         None
     }
 
+    /// Reads the CPU time of the server alone, if it can be read.
+    fn read_cpu(&mut self) -> Option<CpuReading> {
+        None
+    }
+
     /// Counter to which workers report their number of responses; `None`: unused.
     fn answers(&self) -> Option<Arc<AnswerCounts>> {
         None
@@ -322,7 +328,7 @@ fn follow(
 ) {
     let mut last_check = None;
     loop {
-        let wait = followers.iter().map(Follower::until_next_sample).min().unwrap_or(GLANCE);
+        let wait = followers.iter().map(Follower::until_next_due).min().unwrap_or(GLANCE);
         match from.recv_timeout(wait) {
             Ok(WorkerMessage { load, worker, interval }) => {
                 let watch = &mut loads[load].watch;
@@ -415,9 +421,9 @@ impl<'a> Follower<'a> {
         self.shared.begin_time().filter(|begin| now >= *begin).map(|begin| now.ns_since(begin))
     }
 
-    fn until_next_sample(&self) -> Duration {
+    fn until_next_due(&self) -> Duration {
         // Read immediately before the sleep, from which the wait counts.
-        self.control.until_next_sample(self.shared.begin_time(), sys::now())
+        self.control.until_next_due(self.shared.begin_time(), sys::now())
     }
 
     /// Makes the closing sample due at once if the load ended early, or has no set length: its
@@ -433,17 +439,20 @@ impl<'a> Follower<'a> {
 
     /// Returns whether the closing sample was taken, or will never be.
     fn is_sampled(&self) -> bool {
-        self.shared.is_drained() || self.control.next_sample().is_none()
+        self.shared.is_drained() || self.control.next_due().is_none()
     }
 
     fn sample_if_due(&mut self, watch: &mut dyn Watch) {
-        let (Some(now), Some((due, edge))) = (self.since_begin(), self.control.next_sample())
-        else {
+        let (Some(now), Some((due_ns, due))) = (self.since_begin(), self.control.next_due()) else {
             return;
         };
-        if now < due {
+        if now < due_ns {
             return;
         }
+        let edge = match due {
+            Due::CpuReading => return self.control.record_cpu_reading(watch.read_cpu()),
+            Due::Sample(edge) => edge,
+        };
         match edge {
             Edge::Opens => self.machine.open(),
             Edge::Closes if !self.control.has_ended_early() => self.machine.close(),
