@@ -16,6 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use dyno_archive::plan::{self, Arrivals, DriverKind, Step};
+use dyno_archive::sample::CpuReading;
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, sys};
@@ -27,7 +28,7 @@ use dyno_engine::{
 use crate::limits::{BEGIN_NOTICE_NS, INTERVALS_PER_SLICE, STEP_WARMUP_NS, STOP_CHECK_INTERVAL};
 use crate::machine;
 use agent::{CommonStart, LoadState, WorkerMessage, worker};
-use control::Control;
+use control::{Control, Due};
 use record::{LoadControl, assemble};
 
 pub use agent::ResponseCounts;
@@ -217,6 +218,11 @@ pub trait Watch {
         None
     }
 
+    /// Reads the CPU time of the server alone, if it can be read.
+    fn read_cpu(&mut self) -> Option<CpuReading> {
+        None
+    }
+
     /// Returns the counters in which workers store their number of responses. `None`: they are not
     /// needed.
     fn response_counts(&self) -> Option<Arc<ResponseCounts>> {
@@ -323,7 +329,7 @@ fn follow(
     let mut last_check = None;
     loop {
         let wait =
-            followers.iter().map(Follower::until_next_sample).min().unwrap_or(STOP_CHECK_INTERVAL);
+            followers.iter().map(Follower::until_next_due).min().unwrap_or(STOP_CHECK_INTERVAL);
         match from_workers.recv_timeout(wait) {
             Ok(WorkerMessage { load, worker, interval }) => {
                 let watch = &mut loads[load].watch;
@@ -419,9 +425,9 @@ impl<'a> Follower<'a> {
         self.shared.begin_time().filter(|begin| now >= *begin).map(|begin| now.ns_since(begin))
     }
 
-    fn until_next_sample(&self) -> Duration {
+    fn until_next_due(&self) -> Duration {
         // Read immediately before the sleep, from which the wait counts.
-        self.control.until_next_sample(self.shared.begin_time(), sys::now())
+        self.control.until_next_due(self.shared.begin_time(), sys::now())
     }
 
     /// Makes the closing sample due at once if the load has drained before its set end, because the
@@ -437,17 +443,20 @@ impl<'a> Follower<'a> {
 
     /// Returns whether the closing sample was taken, or will never be.
     fn is_sampled(&self) -> bool {
-        self.shared.is_drained() || self.control.next_sample().is_none()
+        self.shared.is_drained() || self.control.next_due().is_none()
     }
 
     fn sample_if_due(&mut self, watch: &mut dyn Watch) {
-        let (Some(now), Some((due, edge))) = (self.since_begin(), self.control.next_sample())
-        else {
+        let (Some(now), Some((due_ns, due))) = (self.since_begin(), self.control.next_due()) else {
             return;
         };
-        if now < due {
+        if now < due_ns {
             return;
         }
+        let edge = match due {
+            Due::CpuReading => return self.control.record_cpu_reading(watch.read_cpu()),
+            Due::Sample(edge) => edge,
+        };
         match edge {
             Edge::Opens => self.machine.open(),
             Edge::Closes if !self.control.has_ended_early() => self.machine.close(),

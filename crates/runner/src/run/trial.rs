@@ -10,6 +10,7 @@ use dyno_archive::hint;
 use dyno_archive::plan::Plan;
 use dyno_archive::probe::{Probe, ProbesUse, RefusedProbe};
 use dyno_archive::runtime::RuntimeReading;
+use dyno_archive::sample::CpuReading;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample, TrialRecord};
 use dyno_contract::exchange::ServerLoad;
@@ -310,6 +311,10 @@ impl Watch for Watcher<'_> {
             }
         }
         Some(sample)
+    }
+
+    fn read_cpu(&mut self) -> Option<CpuReading> {
+        Some(self.processes.read_cpu())
     }
 
     fn response_counts(&self) -> Option<Arc<ResponseCounts>> {
