@@ -32,6 +32,8 @@ pub(super) struct Control {
     slices: Option<Slices>,
     /// End of a load that ended early, nanoseconds since it began.
     ended_ns: Option<u64>,
+    /// The closing sample lacks the readings that take long.
+    is_uncompleted: bool,
 }
 
 /// Everything that was observed of a load.
@@ -65,6 +67,7 @@ impl Control {
             next_ns: Some(0),
             slices: None,
             ended_ns: None,
+            is_uncompleted: false,
         }
     }
 
@@ -178,6 +181,7 @@ impl Control {
     /// Takes the sample that was due. `None`: there are no counters to read.
     pub(super) fn record_sample(&mut self, sample: Option<Sample>) {
         let Some((due_ns, Due::Sample(edge))) = self.next_due() else { return };
+        self.is_uncompleted = edge == Edge::Closes && sample.is_some();
         self.samples.extend(sample);
         if edge == Edge::Opens {
             self.opened_with = self.samples.len().checked_sub(1);
@@ -190,6 +194,12 @@ impl Control {
             return;
         }
         self.advance(due_ns);
+    }
+
+    /// Returns the closing sample once after it was taken.
+    pub(super) fn take_uncompleted(&mut self) -> Option<&mut Sample> {
+        let is_uncompleted = std::mem::take(&mut self.is_uncompleted);
+        self.samples.last_mut().filter(|_| is_uncompleted)
     }
 
     /// Takes the reading that was due. `None`: there is no counter to read.

@@ -218,6 +218,9 @@ pub trait Watch {
         None
     }
 
+    /// Adds readings that take long to the closing sample. Connections are still open.
+    fn complete(&mut self, _sample: &mut Sample) {}
+
     /// Reads the CPU time of the server alone, if it can be read.
     fn read_cpu(&mut self) -> Option<CpuReading> {
         None
@@ -346,6 +349,10 @@ fn follow(
             follower.close_if_drained();
             follower.sample_if_due(load.watch);
         }
+        // After the samples of all loads, which are due at the same instant.
+        for (follower, load) in followers.iter_mut().zip(&mut *loads) {
+            follower.complete_closing_sample(load.watch);
+        }
         // The check makes each watch look for a reason to stop at most once per
         // `STOP_CHECK_INTERVAL`.
         let now = sys::now();
@@ -444,6 +451,12 @@ impl<'a> Follower<'a> {
     /// Returns whether the closing sample was taken, or will never be.
     fn is_sampled(&self) -> bool {
         self.shared.is_drained() || self.control.next_due().is_none()
+    }
+
+    fn complete_closing_sample(&mut self, watch: &mut dyn Watch) {
+        if let Some(sample) = self.control.take_uncompleted() {
+            watch.complete(sample);
+        }
     }
 
     fn sample_if_due(&mut self, watch: &mut dyn Watch) {

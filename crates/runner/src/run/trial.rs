@@ -284,6 +284,16 @@ struct Watcher<'a> {
     on_event: &'a dyn Fn(RunEvent<'_>),
 }
 
+impl Watcher<'_> {
+    /// Reads the sockets, unless they were read, while all connections are open. The kernel lists
+    /// those of the whole machine, which takes 4 to 20 ms.
+    fn read_sockets_once(&mut self, sample: &mut Sample) {
+        if !std::mem::replace(&mut self.has_read_sockets, true) {
+            self.processes.read_sockets(sample);
+        }
+    }
+}
+
 impl Watch for Watcher<'_> {
     fn sample(&mut self, edge: Edge) -> Option<Sample> {
         if edge == Edge::Opens {
@@ -293,15 +303,9 @@ impl Watch for Watcher<'_> {
         let is_edge = edge != Edge::Within || !self.takes_turns;
         let reads = if is_edge { Reads::All } else { Reads::WithoutNetworksAndDisks };
         let mut sample = self.processes.sample(reads);
-        // Once, after the counters, while all connections are open. The kernel lists the sockets of
-        // the whole machine, which takes a seventh of this thread's time with seven subjects. In
-        // turns the sockets are read at the end, after the last turn.
-        let socket_edge = if self.takes_turns { Edge::Closes } else { Edge::Within };
-        if edge == socket_edge && !std::mem::replace(&mut self.has_read_sockets, true) {
-            self.processes.read_sockets(&mut sample);
-        }
-        if edge == Edge::Closes {
-            self.processes.count_strays(&mut sample);
+        // Once, after the counters. In turns the sockets are read at the end.
+        if edge == Edge::Within && !self.takes_turns {
+            self.read_sockets_once(&mut sample);
         }
         for used in
             sample.parties.iter_mut().filter(|used| !self.peaks_of_window.contains(&used.party))
@@ -311,6 +315,13 @@ impl Watch for Watcher<'_> {
             }
         }
         Some(sample)
+    }
+
+    fn complete(&mut self, sample: &mut Sample) {
+        if self.takes_turns {
+            self.read_sockets_once(sample);
+        }
+        self.processes.count_strays(sample);
     }
 
     fn read_cpu(&mut self) -> Option<CpuReading> {
