@@ -169,6 +169,17 @@ mod tests {
     use super::*;
     use crate::fixture::five_blocks;
 
+    fn part_with_start_up_cpu(cpu_ns: u64) -> PartStart {
+        let mut part = PartStart::new(Party::SUBJECT, "b".into());
+        part.startup = Some(Startup {
+            listening_ns: None,
+            first_answer_ns: None,
+            ready_ns: 5,
+            cpu_ns: Some(cpu_ns),
+        });
+        part
+    }
+
     #[test]
     fn lifetime_includes_start_up_and_all_trials() {
         let mut run = five_blocks();
@@ -178,15 +189,8 @@ mod tests {
         let trials_of_launch: Vec<usize> = (0..run.header.plan.trials.len())
             .filter(|t| run.header.plan.trials[*t].launch == launch)
             .collect();
-        let mut part = PartStart::new(Party::SUBJECT, "b".into());
-        part.startup = Some(Startup {
-            listening_ns: None,
-            first_answer_ns: None,
-            ready_ns: 5,
-            cpu_ns: Some(2_000_000_000),
-        });
-        run.starts =
-            vec![StartRecord { start: 7, launch, parts: vec![part], ..StartRecord::default() }];
+        let parts = vec![part_with_start_up_cpu(2_000_000_000)];
+        run.starts = vec![StartRecord { start: 7, launch, parts, ..StartRecord::default() }];
         assert_eq!(
             lifetimes(&run, 1),
             Lifetimes { cost_per_billion_requests: None, ..Lifetimes::default() }

@@ -617,6 +617,10 @@ impl<'a> RowMaker<'a> {
         (figures != InvalidFigures::default()).then_some(figures)
     }
 
+    fn mixture(&self, key: CellKey) -> Option<Mixture> {
+        Mixture::new(self.grid.get(key)?.trials().iter().copied())
+    }
+
     /// Builds the row of a subject.
     fn build_row(&self, index: usize, subject: &SubjectResult) -> OverviewRow {
         let plan = self.plan;
@@ -645,9 +649,7 @@ impl<'a> RowMaker<'a> {
             peak_at_least_rps,
             peak_open_steps: open,
             peak_is_offered: is_offered,
-            peak_mixture: shown
-                .and_then(|s| self.grid.get(s.cell))
-                .and_then(|cell| Mixture::new(cell.trials().iter().copied())),
+            peak_mixture: shown.and_then(|s| self.mixture(s.cell)),
             peak_at: best.map(|s| Shape::from_step(&plan.load.steps[s.step])),
             peak_connections: best.map(|s| s.connections),
             peak_streams: best.map(|s| s.streams),

@@ -216,14 +216,8 @@ pub(crate) fn trial(
     let server_use =
         |record: &LoadRecord| server::server_use(record, party, cpus_of(&arm.conditions, part));
     let is_watched = start.is_none() || part.is_some();
-    let load_judge = LoadJudge {
-        record,
-        subject,
-        requested,
-        is_watched,
-        turns: turns.as_ref(),
-        duet: duet.as_ref(),
-    };
+    let (turns, duet) = (turns.as_ref(), duet.as_ref());
+    let load_judge = LoadJudge { record, subject, requested, is_watched, turns, duet };
     let CountedPart { own, load, server, steadiness } = load_judge.counted_load(party, &server_use);
     let caveats = verdict::trial(
         &load,
@@ -235,10 +229,10 @@ pub(crate) fn trial(
             checks: &record.checks,
             facts,
             machine: &machine,
-            turns: turns.as_ref(),
+            turns,
             pace: co_runners.pace(plan, record),
             is_out_of_turn: co_runners.is_out_of_turn(plan, record),
-            duet: duet.as_ref(),
+            duet,
             steadiness: steadiness.as_ref(),
         },
     );
@@ -257,11 +251,11 @@ pub(crate) fn trial(
         refused: verdict::is_refused(&caveats),
         caveats,
         error_share: load.error_share(),
-        limiter: duet::limiter(duet.as_ref(), limiter(&load, &server, &backends, &machine)),
+        limiter: duet::limiter(duet, limiter(&load, &server, &backends, &machine)),
         machine,
         steadiness,
-        turns,
-        duet,
+        turns: turns.cloned(),
+        duet: duet.cloned(),
         load,
         server,
         backends,

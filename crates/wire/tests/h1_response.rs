@@ -46,7 +46,7 @@ fn read_with_cache(
                             break;
                         }
                         ResponseEvent::Informational(head) => {
-                            events.push(ReadEvent::Interim(head.status))
+                            events.push(ReadEvent::Interim(head.status));
                         }
                         ResponseEvent::Upgraded(head) | ResponseEvent::Head(head) => {
                             events.push(ReadEvent::Head(head.status));

@@ -365,7 +365,7 @@ mod tests {
             let together = own.iter().map(|(seconds, slow)| seconds * slow).sum::<f64>() / length;
             match search.next() {
                 SearchStep::Confirm(_) => {
-                    search.record_confirmation(rate, verdict_of_share(together))
+                    search.record_confirmation(rate, verdict_of_share(together));
                 }
                 _ => search.record(rate, verdict_of_share(slow), verdict_of_share(together)),
             }

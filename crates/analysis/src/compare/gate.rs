@@ -439,15 +439,7 @@ impl<'a> GateCell<'a> {
         let gate = self.gate;
         let change = format!("it changed by {}", signed_percent(estimate.ratio - 1.0));
         if gate.is_beyond(estimate.ratio) && p >= ALPHA {
-            let detectable_text = estimate.detectable.map_or_else(
-                || "with so few repeats no difference would have been found".into(),
-                |least| {
-                    format!(
-                        "a difference of {} would have been found",
-                        number_format::change(least)
-                    )
-                },
-            );
+            let detectable_text = detectable_text(estimate);
             return (
                 GateState::Undecided,
                 format!("{change}, which may be chance: {detectable_text}. Use more repeats."),
@@ -506,6 +498,14 @@ impl<'a> GateCell<'a> {
     fn remaining_changes(&self, own: Estimate) -> impl Iterator<Item = RemainingChange<'a>> {
         self.controls.iter().filter_map(move |row| RemainingChange::control(row, own))
     }
+}
+
+/// States the difference that would have been found.
+fn detectable_text(estimate: Estimate) -> String {
+    estimate.detectable.map_or_else(
+        || "with so few repeats no difference would have been found".into(),
+        |least| format!("a difference of {} would have been found", number_format::change(least)),
+    )
 }
 
 /// Returns the rows of controls that changed in the same metric: in the same cell if a control was

@@ -222,12 +222,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
     } else {
         differences::run_differences(a, b, &arms)
     };
-    let mut metrics: Vec<&Metric> = METRICS.to_vec();
-    for gate in &options.gates {
-        if !metrics.contains(&gate.metric) {
-            metrics.push(gate.metric);
-        }
-    }
+    let metrics = compared_metrics(&options.gates);
     let selection =
         RowSelection { metrics: &metrics, is_paired: is_one_run, gates: &options.gates };
     let matched = arms.iter().map(|(arm_a, arm_b)| (*arm_a, Some(*arm_b)));
@@ -279,6 +274,17 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
         repeats,
         starts,
     }
+}
+
+/// Returns the metrics that are always compared, and those of the gates.
+fn compared_metrics(gates: &[Gate]) -> Vec<&'static Metric> {
+    let mut metrics: Vec<&Metric> = METRICS.to_vec();
+    for gate in gates {
+        if !metrics.contains(&gate.metric) {
+            metrics.push(gate.metric);
+        }
+    }
+    metrics
 }
 
 /// Adds the number of uncounted repeats to an answer.

@@ -184,6 +184,14 @@ fn arm((index, subject): (usize, &Subject)) -> Arm {
     Arm { name: subject.id(), level: None, subject: index, backends: Vec::new(), conditions }
 }
 
+fn hello_expectation() -> Expectation {
+    Expectation {
+        status: Some(200),
+        body: Some(Arc::from(&b"Hello, World!"[..])),
+        ..Expectation::default()
+    }
+}
+
 fn play(plan: &Plan, index: usize) -> TrialRecord {
     let trial = plan.trials[index];
     let launch = &plan.launches[trial.launch];
@@ -198,6 +206,7 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
     }
     let step = &plan.load.steps[trial.step];
     let bytes = &b"GET /plaintext HTTP/1.1\r\nHost: sim\r\n\r\n"[..];
+    let stripe = Stripe { worker: 0, workers: 1 };
     let config = WorkerConfig {
         connections: step.connections,
         protocol: Protocol::H1,
@@ -206,21 +215,12 @@ fn play(plan: &Plan, index: usize) -> TrialRecord {
         pipeline: step.pipeline,
         streams: step.streams,
         worker: 0,
-        schedule: Schedule::new(
-            &step.arrivals,
-            &Arc::from([]),
-            1,
-            Stripe { worker: 0, workers: 1 },
-        ),
+        schedule: Schedule::new(&step.arrivals, &Arc::from([]), 1, stripe),
         total: None,
         traffic: Arc::new(Traffic::single(CompiledRequest::from_bytes(
             bytes,
             RequestKind::Other,
-            Expectation {
-                status: Some(200),
-                body: Some(Arc::from(&b"Hello, World!"[..])),
-                ..Expectation::default()
-            },
+            hello_expectation(),
         ))),
         draws: Draws::new(1, 0, 1),
         check_one_in: plan.load.check_one_in,

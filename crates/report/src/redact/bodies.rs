@@ -147,7 +147,7 @@ impl Secrets {
     fn json_leaves(&mut self, value: &mut Value) {
         match value {
             Value::Object(members) => {
-                members.values_mut().for_each(|value| self.json_leaves(value))
+                members.values_mut().for_each(|value| self.json_leaves(value));
             }
             Value::Array(items) => items.iter_mut().for_each(|value| self.json_leaves(value)),
             Value::String(text) => *text = self.withhold_if(is_credential(text), true, text),

@@ -125,7 +125,7 @@ pub fn take_turns(specs: &mut [LoadSpec], slice_ns: u64) {
         return;
     }
     for (own, spec) in (0..).zip(specs) {
-        let slices = Slices { length_ns: slice_ns, loads: loads, index: own, seed };
+        let slices = Slices { length_ns: slice_ns, loads, index: own, seed };
         let in_rounds =
             |ns: u64| ns.saturating_mul(u64::from(loads)).next_multiple_of(slices.round_ns());
         spec.load.warmup_ns = in_rounds(spec.load.warmup_ns);

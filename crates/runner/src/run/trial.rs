@@ -47,16 +47,7 @@ impl Runner<'_> {
         trials: &mut [(usize, Launched<'_>)],
         probes: &Probes,
     ) -> Result<Vec<MeasuredTrial>, String> {
-        let mut specs: Vec<load::LoadSpec> = trials
-            .iter()
-            .map(|(trial, launched)| self.spec(*trial, launched))
-            .collect::<Result<_, _>>()?;
-        if let Some(slice_ns) = self.plan.slice_ns {
-            load::take_turns(&mut specs, slice_ns);
-        }
-        if trials.iter().all(|(trial, _)| self.plan.loads_with(&self.plan.trials[*trial]) > 1) {
-            load::share_cpus(&mut specs);
-        }
+        let specs = self.specs(trials)?;
         let prechecks: Vec<Option<CheckResult>> = specs.iter().map(check_responses).collect();
         let numbers: Vec<usize> = trials.iter().map(|(trial, _)| *trial).collect();
         let screen: RefCell<&mut dyn FnMut(RunEvent<'_>)> = RefCell::new(&mut *self.on_event);
@@ -108,6 +99,19 @@ impl Runner<'_> {
             });
             Ok(measured.collect())
         })
+    }
+
+    /// Returns the loads of trials that run together.
+    fn specs(&self, trials: &[(usize, Launched<'_>)]) -> Result<Vec<load::LoadSpec>, String> {
+        let spec = |(trial, launched): &(usize, Launched<'_>)| self.spec(*trial, launched);
+        let mut specs: Vec<load::LoadSpec> = trials.iter().map(spec).collect::<Result<_, _>>()?;
+        if let Some(slice_ns) = self.plan.slice_ns {
+            load::take_turns(&mut specs, slice_ns);
+        }
+        if trials.iter().all(|(trial, _)| self.plan.loads_with(&self.plan.trials[*trial]) > 1) {
+            load::share_cpus(&mut specs);
+        }
+        Ok(specs)
     }
 
     /// Returns the load of a trial.

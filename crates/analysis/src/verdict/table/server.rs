@@ -164,7 +164,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         message: "Not observed here: states, modes, because this user may not. Be root.",
         evidence: r#"{"probes": ["states", "modes"], "why": "this user may not"}"#,
         trigger: |w| {
-            w.record.probes.refused = [Probe::States, Probe::Modes].map(refused_probe).into()
+            w.record.probes.refused = [Probe::States, Probe::Modes].map(refused_probe).into();
         },
         near_miss: |w| w.record.probes.attached = [Probe::States, Probe::Modes].into(),
         near_miss_severity: None,
@@ -411,10 +411,10 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         message: "waited 0.20 s",
         evidence: "{}",
         trigger: |w| {
-            w.set_server_threads(&[(375 * MS, 100 * MS), (375 * MS - 1, 100 * MS)], 300 * MS)
+            w.set_server_threads(&[(375 * MS, 100 * MS), (375 * MS - 1, 100 * MS)], 300 * MS);
         },
         near_miss: |w| {
-            w.set_server_threads(&[(375 * MS, 100 * MS), (375 * MS, 100 * MS)], 300 * MS)
+            w.set_server_threads(&[(375 * MS, 100 * MS), (375 * MS, 100 * MS)], 300 * MS);
         },
         near_miss_severity: None,
     },
@@ -426,7 +426,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         evidence: r#"{"names": ["cc1", "ld"]}"#,
         trigger: |w| {
             w.machine().everywhere =
-                Some(vec![other_program(77, "cc1", 60), other_program(78, "ld", 40)])
+                Some(vec![other_program(77, "cc1", 60), other_program(78, "ld", 40)]);
         },
         near_miss: |w| {
             w.machine().everywhere =

@@ -75,7 +75,7 @@ pub(super) const CASES: &[Case] = &[
             w.server_counters().network.as_mut().expect("a network").listen_overflows = Some(1);
         },
         near_miss: |w| {
-            w.server_counters().network.as_mut().expect("a network").listen_overflows = Some(1)
+            w.server_counters().network.as_mut().expect("a network").listen_overflows = Some(1);
         },
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },

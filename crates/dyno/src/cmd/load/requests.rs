@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::Protocol;
-use dyno_archive::hint;
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
+use dyno_archive::{Protocol, hint, secret};
 use dyno_runner::files::Folder;
 use dyno_workload::import::{
     self, Braces, ChangeKind, Changes, ImportFormat, ImportedRequest, Imports, UniqueRequests,
@@ -80,14 +79,20 @@ fn remove_uncarried_headers(requests: &mut [Request], protocol: Protocol, change
     }
 }
 
+/// Returns a header for an error: without its value if that may be a secret.
+fn quotable_header(text: &str) -> String {
+    let end = text.char_indices().skip(1).find(|(_, c)| [':', ' '].contains(c));
+    let Some((end, mark)) = end else { return text.into() };
+    let (name, value) = (&text[..end], &text[end + 1..]);
+    let is_harmless =
+        mark == ':' && !secret::may_be_secret_header(name) && !secret::holds_secret(value);
+    if is_harmless { text.into() } else { format!("{name}{mark}…") }
+}
+
 /// Parses the headers of `-H`. The protocol must be able to carry each of them.
 fn headers(args: &LoadArgs, protocol: Protocol) -> anyhow::Result<Vec<(String, String)>> {
     let parse = |text: &String| {
-        // The value may be a secret.
-        let end = text.find([':', ' ']).filter(|at| *at > 0).unwrap_or(text.len());
-        let rest = if end < text.len() { "…" } else { "" };
-        let quoted = format!("{}{rest}", &text[..end]);
-        let error = |problem: String| bad(format!("-H {quoted:?}: {problem}"));
+        let error = |problem: String| bad(format!("-H {:?}: {problem}", quotable_header(text)));
         let (name, value) = command_line::header(text).map_err(error)?;
         match header::fault(protocol, &name, &value) {
             Some(problem) => Err(error(problem)),
@@ -386,7 +391,7 @@ fn apply_settings(
             // Ignored without TLS, as in curl.
             "insecure" | "cacert" | "cert" | "key" if !is_https => {}
             "insecure" | "cacert" | "cert" | "key" => {
-                apply_tls(request, (name, value), args, files)?
+                apply_tls(request, (name, value), args, files)?;
             }
             "resolve" | "unix-socket" => apply_address(request, (name, value), args)?,
             "max-time" => args.timeout = args.timeout.or(seconds(request, value)?),
@@ -514,6 +519,20 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command};
+
+    #[test]
+    fn errors_quote_no_secret_header() {
+        for text in ["Connection: close", ":path: /x", "X: a\nY: b", "Host"] {
+            assert_eq!(quotable_header(text), text);
+        }
+        for (text, quoted) in [
+            ("X-Api-Key s3cr3tT0ken", "X-Api-Key …"),
+            ("Authorization: Bearer abcdef123", "Authorization:…"),
+            ("X-Plain: Bearer abcdef123", "X-Plain:…"),
+        ] {
+            assert_eq!(quotable_header(text), quoted);
+        }
+    }
 
     /// Returns the changes to an import that `dyno load` reports, and the header names of the first
     /// request.

@@ -104,7 +104,7 @@ impl CurlCommand {
             "form-string" => self.form.push(FormPart::literal(&value)?),
             "upload-file" => self.uploads.push(value),
             "compressed" => {
-                self.set_option_header("Accept-Encoding", "deflate, gzip, br, zstd".into())
+                self.set_option_header("Accept-Encoding", "deflate, gzip, br, zstd".into());
             }
             "user-agent" => self.set_option_header("User-Agent", value),
             "referer" => self.set_option_header("Referer", value.trim_end_matches(";auto").into()),
