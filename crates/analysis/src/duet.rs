@@ -83,7 +83,7 @@ type LoadPoint = (usize, usize);
 /// Workload and step, block, and start time of a load.
 type LoadStart = (LoadPoint, u32, u64);
 
-/// Loads that ran at the same time, and loads that took turns.
+/// Index of the arms that ran together with each load, at the same time or in turns.
 #[derive(Debug, Default)]
 pub(crate) struct CoRunners {
     usual: BTreeMap<LoadPoint, BTreeSet<usize>>,
@@ -172,8 +172,8 @@ impl CoRunners {
         arms.filter(|arm| **arm != own).map(|arm| plan.arms[*arm].name.clone()).collect()
     }
 
-    /// Whether a load ran at the same time as the most frequent set of arms of its step, as far as
-    /// it is known. It is false for a load that ran alone.
+    /// Whether the recorded co-runners of a load are those of most repeats of its step. It is false
+    /// for a load that ran alone.
     fn has_usual_corunners(&self, plan: &Plan, record: &TrialRecord) -> bool {
         let began = start_time(plan, record);
         let loads = record.load.at_once.map_or(1, |loads| loads as usize);

@@ -438,7 +438,6 @@ mod tests {
     const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: \
                             19\r\n\r\n{\"a\":{\"b\":[1,\"x\"]}}";
 
-    /// JSON has no largest number, so the syntax of such a body is correct.
     #[test]
     fn json_numbers_are_compared_by_value() {
         let is_equal = |a: &str, b: &str| {
@@ -464,6 +463,7 @@ mod tests {
         }
     }
 
+    /// JSON has no largest number, so the syntax of such a body is correct.
     #[test]
     fn json_number_beyond_float_range_is_reported() {
         let expected = ("/b".to_string(), serde_json::json!(1));

@@ -48,8 +48,8 @@ pub fn text(budget: &Budget) -> String {
         0.0 => String::new(),
         before => {
             format!(
-                ", about {before:.0} s of it for the closed loops of the slowest subject, which \
-                 come first"
+                ", with about {before:.0} s for the closed loops of the slowest subject, from which \
+                 the rates are derived"
             )
         }
     };
@@ -59,8 +59,8 @@ pub fn text(budget: &Budget) -> String {
             .within_starts
             .map_or_else(String::new, |variation| format!(", {} within", percent(variation)));
         format!(
-            "    {:<width$}  ±{:<7} {} found in 4 of 5   \
-             (varies by {} between starts{variation})\n",
+            "    {:<width$}  ±{:<7} finds {} with power 0.8   \
+             (scatter: {} between starts{variation})\n",
             row.title,
             percent(row.half_width),
             percent(row.detectable),
@@ -84,9 +84,9 @@ pub fn text(budget: &Budget) -> String {
     };
     format!(
         "repeats = {repeats}, duration = \"{duration_s}s\"{slices}\n\n  takes {takes_s:.0} \
-         s{before}: a repeat takes {overhead_s:.1} s besides its loads, and {windows_s:.1} s of \
-         load in the pilot\n  pilot {pilot}, {pilot_repeats} repeats: so few show the variance \
-         only within a factor of two; no line is corrected for the others\n\n{}",
+         s{before}: in the pilot, a repeat took {windows_s:.1} s of load and {overhead_s:.1} s \
+         besides\n  pilot {pilot}, {pilot_repeats} repeats: they estimate the variance within a \
+         factor of two. Differences are not corrected for their number.\n\n{}",
         rows.chunk_by(is_same_cell).map(cell).collect::<String>()
     )
 }

@@ -70,7 +70,7 @@ impl LoadTotals {
         }
     }
 
-    /// Returns the page that is served.
+    /// Formats the page at `/metrics`.
     #[must_use]
     pub fn page(&self) -> String {
         let mut out = String::new();
@@ -127,18 +127,18 @@ impl LoadTotals {
     fn write_response_time(&self, out: &mut String) {
         let name = "dyno_response_time_seconds";
         let times = self.response.to_times();
-        let waits = Percentiles { unanswered: self.unanswered, ..Percentiles::new(&times) };
+        let due = Percentiles { unanswered: self.unanswered, ..Percentiles::new(&times) };
         let _ = writeln!(
             out,
             "# TYPE {name} summary\n# UNIT {name} seconds\n# HELP {name} Response time from the \
              intended start to the last byte, since the window opened. Sum and count are of \
-             correct responses. Quantiles are of all due requests, and +Inf among those without a \
+             correct responses. Quantiles rank all due requests, and are +Inf where the request got no \
              correct response."
         );
         for q in QUANTILES {
-            let seconds = match quantile_of_due(&waits, &times, q) {
+            let seconds = match quantile_of_due(&due, &times, q) {
                 Some(us) => (us / 1e6).to_string(),
-                None if waits.is_beyond(q) => "+Inf".into(),
+                None if due.is_beyond(q) => "+Inf".into(),
                 None => continue,
             };
             let _ = writeln!(out, "{name}{{url=\"{}\",quantile=\"{q}\"}} {seconds}", self.url);

@@ -243,12 +243,12 @@ fn check_responses(spec: &load::LoadSpec) -> Option<CheckResult> {
     })
 }
 
-/// Returns the refusal of the system call probe, whose count ended before the load.
+/// Records that the system call probe stopped counting before the load ended.
 fn calls_refusal(why: String) -> RefusedProbe {
     RefusedProbe {
         probe: Probe::Syscalls,
         why,
-        hint: "Re-run it. If this persists, report a bug.".into(),
+        hint: "Re-run the suite. If this persists, report a bug.".into(),
     }
 }
 
@@ -263,6 +263,7 @@ fn check_under_load(
 ) -> Vec<CheckResult> {
     let checks = &listener.checks;
     let mut results = Vec::new();
+    // A short trial has time for about two checks.
     for check in checks.iter().cycle().skip(trial * 2 % checks.len().max(1)) {
         match stop.recv_timeout(pause) {
             Err(mpsc::RecvTimeoutError::Timeout) => {
@@ -307,7 +308,7 @@ impl Watch for Watcher<'_> {
         let is_edge = edge != Edge::Within || !self.takes_turns;
         let reads = if is_edge { Reads::All } else { Reads::WithoutNetworksAndDisks };
         let mut sample = self.processes.sample(reads);
-        // Once, after the counters. In turns the sockets are read at the end.
+        // After the counters, because it takes long. In turns `complete` reads them.
         if edge == Edge::Within && !self.takes_turns {
             self.read_sockets_once(&mut sample);
         }
