@@ -496,16 +496,11 @@ fn ties(report: &Report) -> Option<String> {
     let ranked = ranked_rows(report);
     let first = ranked.first()?;
     let workload = workload_phrase(report, &first.workload);
-    let workload_ties = report.ties.iter().filter(|tie| tie.workload == first.workload);
-    let name = |tie: &Tie, id: &str| {
-        let note = if tie.lower_bounds.iter().any(|bound| bound == id) {
-            " (its peak is a lower bound)"
-        } else {
-            ""
-        };
-        format!("{}{note}", title(report, id))
-    };
-    let tie = tie_sentence(&workload, workload_ties.map(|tie| tie_text(tie, |id| name(tie, id))));
+    let workload_ties = || report.ties.iter().filter(|tie| tie.workload == first.workload);
+    let name = |id: &str| title(report, id).to_string();
+    let tie = tie_sentence(&workload, workload_ties().map(|tie| tie_text(tie, name)));
+    let bounds: BTreeSet<&String> = workload_ties().flat_map(|tie| &tie.lower_bounds).collect();
+    let bounds = lower_bounds_sentence(&bounds.into_iter().map(|id| name(id)).collect::<Vec<_>>());
     // Offered rates give no ranking.
     if !first.shows_capacity() {
         return None;
@@ -518,8 +513,17 @@ fn ties(report: &Report) -> Option<String> {
         (title(report, &row.subject).to_string(), repeats)
     };
     let unranked = unranked_sentence(&workload, &ranked.iter().map(ranked_row).collect::<Vec<_>>());
-    let sentences: Vec<String> = [tie, unranked].into_iter().flatten().collect();
+    let sentences: Vec<String> = [tie, bounds, unranked].into_iter().flatten().collect();
     (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+/// Names the tied subjects whose peaks are lower bounds. `None`: there are none.
+fn lower_bounds_sentence(names: &[String]) -> Option<String> {
+    match names {
+        [] => None,
+        [name] => Some(format!("The peak of {name} is a lower bound.")),
+        names => Some(format!("The peaks of {} are lower bounds.", list(names))),
+    }
 }
 
 const NOT_RANKED: &str = "Subjects are not ranked, because the order of starts was fixed. A drift \
