@@ -41,7 +41,6 @@ pub fn record(answers: u64) -> LoadRecord {
         began_ns: 0,
         window_ns: (0, S),
         slices_ns: None,
-        cpu_readings: Vec::new(),
         at_once: None,
         books: Books {
             scheduled: answers,

@@ -4,7 +4,6 @@ mod rest;
 
 use std::borrow::Cow;
 
-use dyno_archive::sample::PartyUse;
 use dyno_archive::silence::Silence;
 use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
 use schemars::JsonSchema;
@@ -249,18 +248,17 @@ impl<'a> Turns<'a> {
 }
 
 /// Returns a party's CPU time per response between two instants (nanoseconds since the load began),
-/// in microseconds. CPU time is that between the nearest samples or readings.
+/// in microseconds. CPU time is that between the nearest samples.
 pub(crate) fn cpu_us_per_request(
     record: &LoadRecord,
     party: Party,
     (from, to): (u64, u64),
 ) -> Option<f64> {
     let answers: u64 = measured_intervals(record, (from, to)).map(Interval::answers).sum();
-    let times = cpu_times(record, party);
-    let nearest =
-        |at: u64| times.iter().min_by_key(|(at_ns, _)| at_ns.abs_diff(record.began_ns + at))?.1;
-    // The difference is negative if a process ended that no other waited for.
-    let cpu_ns = nearest(to)?.checked_sub(nearest(from)?)?;
+    let nearest = |at: u64| {
+        record.samples.iter().min_by_key(|sample| sample.at_ns.abs_diff(record.began_ns + at))
+    };
+    let cpu_ns = cpu_between(nearest(from)?, nearest(to)?, party)?;
     (answers > 0).then(|| cpu_ns as f64 / 1e3 / answers as f64)
 }
 
@@ -273,34 +271,30 @@ pub(crate) fn measured_intervals(
     record.intervals.iter().filter(|interval| interval.phase == Phase::Measured).filter(within)
 }
 
-/// Returns a party's CPU time so far at each sample and reading, in order of time: the instant on
-/// the machine's clock and the CPU time, nanoseconds.
-fn cpu_times(record: &LoadRecord, party: Party) -> Vec<(u64, Option<u64>)> {
-    let of_sample = |sample: &Sample| sample.party_use(party).and_then(PartyUse::cpu_ns);
-    let samples = record.samples.iter().map(|sample| (sample.at_ns, of_sample(sample)));
-    let readings = record.cpu_readings.iter().map(|reading| (reading.at_ns, reading.cpu_ns(party)));
-    let mut times: Vec<(u64, Option<u64>)> = samples.chain(readings).collect();
-    times.sort_by_key(|(at_ns, _)| *at_ns);
-    times
-}
-
-/// Returns the CPUs that a party used between neighbouring samples or readings of the window, for
-/// the pairs of instants that `is_selected` accepts.
+/// Returns the CPUs that a party used between neighbouring samples of the window, for the pairs of
+/// samples that `is_selected` accepts.
 fn cpus_in(
     record: &LoadRecord,
     party: Party,
     is_selected: &dyn Fn(u64, u64) -> bool,
 ) -> Option<f64> {
+    let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);
     let (opens, closes) = record.window_ns;
     let (mut cpu_ns, mut time_ns) = (0, 0);
-    for pair in cpu_times(record, party).windows(2) {
-        let [from, to] = [0, 1].map(|n: usize| pair[n].0.saturating_sub(record.began_ns));
+    for pair in record.samples.windows(2) {
+        let (from, to) = (since(&pair[0]), since(&pair[1]));
         if from >= opens && to <= closes && is_selected(from, to) {
-            cpu_ns += pair[1].1?.checked_sub(pair[0].1?)?;
+            cpu_ns += cpu_between(&pair[0], &pair[1], party)?;
             time_ns += to - from;
         }
     }
     (time_ns > 0).then(|| cpu_ns as f64 / time_ns as f64)
+}
+
+/// Returns the CPU time of a party between two samples, nanoseconds.
+fn cpu_between(first: &Sample, last: &Sample, party: Party) -> Option<u64> {
+    // The difference is negative if a process ended that no other waited for.
+    last.party_use(party)?.cpu_ns()?.checked_sub(first.party_use(party)?.cpu_ns()?)
 }
 
 #[cfg(test)]

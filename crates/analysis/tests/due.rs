@@ -105,7 +105,6 @@ fn record(played: &SimulationResult) -> LoadRecord {
     let report = played.report.clone();
     LoadRecord {
         slices_ns: None,
-        cpu_readings: Vec::new(),
         at_once: None,
         began_ns: 0,
         window_ns: report.window_ns,

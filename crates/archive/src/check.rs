@@ -20,7 +20,6 @@ use crate::limits::{
 use crate::plan::{Arm, Arrivals, Launch, Plan, Segment, Step};
 use crate::profile::{Frame, ProfileRecord};
 use crate::run::RunHeader;
-use crate::sample::CpuReading;
 use crate::search::SearchRecord;
 use crate::start::PartStart;
 use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
@@ -300,28 +299,16 @@ fn load(load: &LoadRecord, has_ages: bool) -> FileCheck {
     samples(&load.samples)?;
     books::load(load, has_ages)?;
     counters::check_growth(&load.samples)?;
-    cpu_readings(&load.cpu_readings)?;
-    load.slices_ns.as_deref().map_or(Ok(()), |all| slices(load, all))
+    load.slices_ns.as_deref().map_or(Ok(()), |turns| slices(load, turns))
 }
 
-fn cpu_readings(all: &[CpuReading]) -> FileCheck {
-    at_most("the number of readings of CPU time", all.len() as u64, 2 * INTERVALS as u64)?;
-    if !all.is_sorted_by_key(|reading| reading.at_ns) {
-        return Err("the readings of CPU time are not in order".into());
-    }
-    all.iter().try_for_each(|reading| {
-        let parties = reading.parties.iter().map(|(party, _)| *party);
-        check_unique("parties of a reading of CPU time", parties)
-    })
-}
-
-fn slices(load: &LoadRecord, all: &[(u64, u64)]) -> FileCheck {
-    at_most("the number of turns", all.len() as u64, INTERVALS as u64)?;
-    if !all.iter().all(|(start, end)| start < end) || !all.is_sorted_by(|a, b| a.1 <= b.0) {
+fn slices(load: &LoadRecord, turns: &[(u64, u64)]) -> FileCheck {
+    at_most("the number of turns", turns.len() as u64, INTERVALS as u64)?;
+    if !turns.iter().all(|(start, end)| start < end) || !turns.is_sorted_by(|a, b| a.1 <= b.0) {
         return Err("the turns are not in order".into());
     }
     let (_, closes) = load.window_ns;
-    if let Some((start, end)) = all.iter().find(|(_, end)| *end > closes) {
+    if let Some((start, end)) = turns.iter().find(|(_, end)| *end > closes) {
         return Err(format!(
             "a turn from {start} to {end} ns extends beyond the window, which ends at {closes} ns"
         ));

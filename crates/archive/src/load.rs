@@ -10,7 +10,7 @@ use crate::machine::MachineUse;
 use crate::plan::{DriverKind, Priority};
 use crate::probe::ProbesUse;
 use crate::runtime::RuntimeReading;
-use crate::sample::{CpuReading, Sample, ThreadUse};
+use crate::sample::{Sample, ThreadUse};
 use crate::silence::Silence;
 use crate::times::Times;
 
@@ -307,10 +307,6 @@ pub struct LoadRecord {
     /// in order, two to a round; nanoseconds since the load began. Between them other servers were
     /// loaded. `None`: it had all the time.
     pub slices_ns: Option<Vec<(u64, u64)>>,
-    /// CPU time at the edges of turns between the samples, in order of time. Empty: the load had
-    /// all the time, or each edge has a sample.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cpu_readings: Vec<CpuReading>,
     /// How many loads ran at the same time against servers on the same CPUs, this one among them;
     /// `None`: it was alone on them, or took turns.
     pub at_once: Option<u32>,

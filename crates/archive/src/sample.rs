@@ -56,24 +56,6 @@ pub struct Sample {
     pub beside: Option<OtherPartiesUse>,
 }
 
-/// CPU time of the parties of a start at one instant: a sample of nothing else, which takes a
-/// hundredth of the time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuReading {
-    /// Read just before the counters, nanoseconds of the monotonic clock.
-    pub at_ns: u64,
-    /// CPU time so far of each party, nanoseconds; `None`: it could not be read.
-    pub parties: Vec<(Party, Option<u64>)>,
-}
-
-impl CpuReading {
-    /// Returns the CPU time of a party so far, nanoseconds. `None`: it could not be read.
-    #[must_use]
-    pub fn cpu_ns(&self, party: Party) -> Option<u64> {
-        self.parties.iter().find(|(own, _)| *own == party)?.1
-    }
-}
-
 /// The parties of other starts together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherPartiesUse {

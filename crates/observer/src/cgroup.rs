@@ -291,14 +291,8 @@ impl Group {
     /// CPU time of all processes so far, nanoseconds. `None`: there is no such counter.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
-        self.cpu_ns_in(&Files::default())
-    }
-
-    /// The same with files that stay open.
-    pub(crate) fn cpu_ns_in(&self, files: &Files) -> Option<u64> {
-        let v1 = || files.number(self.v1.get("cpuacct")?.join("cpuacct.usage"));
-        let stat = |folder: &PathBuf| Keyed::read_in(files, folder.join("cpu.stat"));
-        let v2 = || Some(stat(self.v2.as_ref()?).get("usage_usec")? * 1000);
+        let v1 = || read_number(self.v1.get("cpuacct")?.join("cpuacct.usage"));
+        let v2 = || Some(Keyed::read(self.v2.as_ref()?.join("cpu.stat")).get("usage_usec")? * 1000);
         v1().or_else(v2)
     }
 

@@ -34,7 +34,7 @@ pub use clock::{monotonic_ns, suspended_ns};
 pub use files::Files;
 pub use kernel::Refusal;
 pub use runtime_files::RuntimeFiles;
-pub use sampler::{Processes, Reads, Sampler, Scope, read_cpu, sample};
+pub use sampler::{Processes, Reads, Sampler, Scope, sample};
 
 /// Reads a small file of the kernel. `None`: it does not exist, or this user may not read it.
 fn read(path: impl AsRef<std::path::Path>) -> Option<String> {

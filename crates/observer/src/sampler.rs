@@ -1,7 +1,7 @@
 //! Takes samples: reads the counters of all monitored parties and of the machine at one instant.
 //! Analysis computes costs and rates from the differences of two samples.
 
-use dyno_archive::sample::{CpuReading, Party, PartyUse, ProcessUse, Sample};
+use dyno_archive::sample::{Party, PartyUse, ProcessUse, Sample};
 
 use crate::cgroup::Group;
 use crate::clock::monotonic_ns;
@@ -80,16 +80,11 @@ impl Sampler {
     /// processes and their reaped children. `None`: neither can be read.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
-        self.cpu_ns_in(&Files::default())
-    }
-
-    /// The same with files that stay open.
-    fn cpu_ns_in(&self, files: &Files) -> Option<u64> {
         if !self.group.is_empty() {
-            return self.group.cpu_ns_in(files);
+            return self.group.cpu_ns();
         }
-        let (pids, each) = self.totals(files);
-        let threads = pids.into_iter().flat_map(|pid| proc::threads_in(pid, files)).collect();
+        let (pids, each) = self.totals(&Files::default());
+        let threads = pids.into_iter().flat_map(proc::threads).collect();
         PartyUse { threads, each, ..PartyUse::nothing(Party::SUBJECT) }
             .cpu_ns()
             .filter(|ns| *ns > 0)
@@ -195,16 +190,6 @@ pub fn sample(watched: &[Scope<'_>], reads: Reads, files: &Files) -> Sample {
         // Read last: the duration shows how precise the sample is, and what it cost.
         took_ns: monotonic_ns() - at_ns,
     }
-}
-
-/// Reads the CPU time of all monitored parties. `files`: files that stay open from one reading to
-/// the next.
-#[must_use]
-pub fn read_cpu(watched: &[Scope<'_>], files: &Files) -> CpuReading {
-    // Before the first read: the instant that the caller asked for.
-    let at_ns = monotonic_ns();
-    let cpu = |scope: &Scope<'_>| (scope.party, scope.sampler.cpu_ns_in(files));
-    CpuReading { at_ns, parties: watched.iter().map(cpu).collect() }
 }
 
 #[cfg(test)]

@@ -17,64 +17,23 @@ use crate::server::UseBetweenSamples;
 /// them. It remains in the machine's CPU time, too, so that their difference is that of own turns.
 pub(super) fn samples_without_rest(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
     let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);
-    let share = |from: &Sample, to: &Sample| turns.rest_share(since(from), since(to));
-    let sampled_waits = sampled_waits(record, share);
     let mut samples = record.samples.clone();
     let mut rest = Rest::default();
     for (pair, sample) in record.samples.windows(2).zip(samples.iter_mut().skip(1)) {
         let [from, to] = pair else { continue };
         let middle = since(from).midpoint(since(to));
-        let share = share(from, to);
-        let is_known = rest.add_machine(from, to, share).is_some();
+        let is_rest = !turns.is_own(middle);
+        let is_known =
+            rest.add_machine(from, to, turns.rest_share(since(from), since(to))).is_some();
         // Unknown counters before the window do not matter.
-        rest.is_unknown |= !turns.is_own(middle) && !is_known && middle > record.window_ns.0;
-        rest.add_waits(from, to, share, &sampled_waits);
+        rest.is_unknown |= is_rest && !is_known && middle > record.window_ns.0;
+        if is_rest {
+            rest.add_waits(from, to);
+        }
         rest.subtract_from(sample);
     }
     samples.iter_mut().flat_map(|sample| &mut sample.parties).for_each(|used| used.network = None);
     samples
-}
-
-/// From this share of a stretch of time on, all of it counts as others' turns. Samples are taken a
-/// little after the edge of a turn.
-const WHOLE_SHARE: f64 = 0.9;
-
-/// The waits of threads in others' turns that have a sample at both ends.
-#[derive(Default)]
-struct SampledWaits {
-    threads: BTreeMap<(u32, u32), ThreadRest>,
-    /// Total length of these stretches.
-    length_ns: u64,
-}
-
-/// Adds up the waits in all stretches between samples that lie in others' turns.
-fn sampled_waits(record: &LoadRecord, share: impl Fn(&Sample, &Sample) -> f64) -> SampledWaits {
-    let mut waits = SampledWaits::default();
-    for pair in record.samples.windows(2) {
-        let [from, to] = pair else { continue };
-        if from.at_ns >= record.began_ns + record.window_ns.0 && share(from, to) >= WHOLE_SHARE {
-            waits.length_ns += to.at_ns - from.at_ns;
-            for (thread, before) in threads(from, to, |_| true) {
-                waits.threads.entry(key(thread)).or_default().add(&wait_growth(thread, before));
-            }
-        }
-    }
-    waits
-}
-
-/// Returns the growth of a thread's waits. Threads without an earlier sample began after it.
-fn wait_growth(thread: &ThreadUse, before: Option<&ThreadUse>) -> ThreadRest {
-    let delay_ns = |thread: &ThreadUse| thread.run_delay_ns.unwrap_or(0);
-    let mut growth = ThreadRest {
-        run_delay_ns: delay_ns(thread).saturating_sub(before.map_or(0, delay_ns)),
-        ..ThreadRest::default()
-    };
-    if let Some((now, then)) = thread.seen.zip(before.and_then(|before| before.seen)) {
-        for state in ThreadState::ALL {
-            growth.states.add(state, now.states.get(state).saturating_sub(then.states.get(state)));
-        }
-    }
-    growth
 }
 
 /// Growth of counters in others' turns, from the first sample on.
@@ -99,48 +58,19 @@ struct ThreadRest {
     run_delay_ns: u64,
 }
 
-impl ThreadRest {
-    fn add(&mut self, other: &ThreadRest) {
-        self.run_ns += other.run_ns;
-        self.run_delay_ns += other.run_delay_ns;
-        ThreadState::ALL
-            .into_iter()
-            .for_each(|state| self.states.add(state, other.states.get(state)));
-    }
-
-    /// Returns these waits multiplied by a factor, but at most as much as they grew.
-    fn scaled(&self, factor: f64, most: &ThreadRest) -> ThreadRest {
-        let part = |ns: u64, most: u64| ((ns as f64 * factor).round() as u64).min(most);
-        let mut scaled = ThreadRest {
-            run_delay_ns: part(self.run_delay_ns, most.run_delay_ns),
-            ..ThreadRest::default()
-        };
-        for state in ThreadState::ALL {
-            scaled.states.add(state, part(self.states.get(state), most.states.get(state)));
-        }
-        scaled
-    }
-}
-
 impl Rest {
-    /// Adds the waits of threads from one sample to the next, of which this share of the time
-    /// belongs to others. Few samples are taken in most rounds, so own turns and others' may lie
-    /// between two of them. A thread is then taken to wait in others' turns as it did in those that
-    /// were sampled, or else for their share of its waits.
-    fn add_waits(&mut self, from: &Sample, to: &Sample, share: f64, sampled: &SampledWaits) {
-        if share < 1.0 - WHOLE_SHARE {
-            return;
-        }
-        let rest_ns = (to.at_ns - from.at_ns) as f64 * share;
+    /// Adds the waits of threads from one sample to the next, both in others' turns.
+    fn add_waits(&mut self, from: &Sample, to: &Sample) {
         for (thread, before) in threads(from, to, |_| true) {
-            let growth = wait_growth(thread, before);
-            let known = sampled.threads.get(&key(thread)).filter(|_| sampled.length_ns > 0);
-            let waits = match known {
-                _ if share >= WHOLE_SHARE => growth,
-                Some(known) => known.scaled(rest_ns / sampled.length_ns as f64, &growth),
-                None => growth.scaled(share, &growth),
-            };
-            self.threads.entry(key(thread)).or_default().add(&waits);
+            let rest = self.threads.entry(key(thread)).or_default();
+            let delay_ns = |thread: &ThreadUse| thread.run_delay_ns.unwrap_or(0);
+            rest.run_delay_ns += delay_ns(thread).saturating_sub(before.map_or(0, delay_ns));
+            let records = thread.seen.zip(before.and_then(|before| before.seen));
+            let Some((now, then)) = records else { continue };
+            for state in ThreadState::ALL {
+                let growth = now.states.get(state).saturating_sub(then.states.get(state));
+                rest.states.add(state, growth);
+            }
         }
     }
 

@@ -1,7 +1,5 @@
 use dyno_archive::outcome::Outcome;
-use dyno_archive::sample::{
-    CgroupUse, CpuReading, HostUse, OtherPartiesUse, PressureUse, ThreadUse,
-};
+use dyno_archive::sample::{CgroupUse, HostUse, OtherPartiesUse, PartyUse, PressureUse, ThreadUse};
 
 use super::*;
 use crate::fixture;
@@ -78,7 +76,8 @@ fn own_time_has_no_gaps_and_all_responses() {
     assert_eq!(own.intervals[3].answers(), 14);
     let at: Vec<u64> = own.samples.iter().map(|sample| sample.at_ns - 77 * MS).collect();
     assert!(at.is_sorted_by(|a, b| a < b), "{at:?}");
-    let used = own.samples.last().unwrap().party_use(Party::SUBJECT).unwrap().cpu_ns();
+    let used =
+        cpu_between(own.samples.first().unwrap(), own.samples.last().unwrap(), Party::SUBJECT);
     assert_eq!(used, Some((16 * 10 + 3 * 4) * MS));
 }
 
@@ -174,43 +173,6 @@ fn other_programs_count_in_own_turns_with_few_samples() {
     });
     let others_s = server_use(&to_own_time(&record), Party::SUBJECT, 1.0).others_cpu_s.unwrap();
     assert!((others_s - 16.0 * 0.02).abs() < 1e-6, "{others_s} s");
-}
-
-/// Most rounds have readings of the CPU time alone, at the edges of own turns. Rounds, the idle
-/// share and the waits of threads are the same as with all samples.
-#[test]
-fn readings_replace_samples_in_most_rounds() {
-    let whole = machine_record(5);
-    let mut record = whole.clone();
-    let turns = record.slices_ns.clone().unwrap();
-    let is_sampled = |at_ns: u64| {
-        // Two own turns, with a quarter before and after each, and both edges of the window.
-        at_ns <= 500 * MS || (1100 * MS..=1700 * MS).contains(&at_ns) || at_ns == 3200 * MS
-    };
-    let reading = |sample: &Sample| {
-        let cpu_ns = sample.party_use(Party::SUBJECT).unwrap().cpu_ns();
-        CpuReading { at_ns: sample.at_ns, parties: vec![(Party::SUBJECT, cpu_ns)] }
-    };
-    let is_edge = |at_ns: u64| turns.iter().any(|(from, to)| [*from, *to].contains(&at_ns));
-    let since = |sample: &&Sample| sample.at_ns - 77 * MS;
-    record.cpu_readings = whole
-        .samples
-        .iter()
-        .filter(|sample| !is_sampled(since(sample)) && is_edge(since(sample)))
-        .map(reading)
-        .collect();
-    record.samples.retain(|sample| is_sampled(since(&sample)));
-    assert_eq!((record.samples.len(), record.cpu_readings.len()), (14, 3));
-    let result = |record: &LoadRecord| TurnsResult::new(record, Party::SUBJECT).unwrap();
-    assert_eq!(result(&record).rounds.len(), 2);
-    for (round, exact) in result(&record).rounds.iter().zip(&result(&whole).rounds) {
-        assert_eq!(round.throughput_rps, exact.throughput_rps);
-        let (cpu, exact) = (round.cpu_us_per_request.unwrap(), exact.cpu_us_per_request.unwrap());
-        assert!((cpu / exact - 1.0).abs() < 0.2, "{cpu} and {exact}");
-    }
-    let used = server_use(&to_own_time(&record), Party::SUBJECT, 1.0);
-    assert!((used.run_delay_s.unwrap() - 0.032).abs() < 0.002, "{:?}", used.run_delay_s);
-    assert!((used.others_cpu_s.unwrap() - 16.0 * 0.02).abs() < 0.02, "{:?}", used.others_cpu_s);
 }
 
 #[test]

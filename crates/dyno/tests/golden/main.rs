@@ -259,7 +259,6 @@ fn record(played: sim::SimulationResult, busy: u64) -> LoadRecord {
         began_ns: BEGAN_NS,
         window_ns: report.window_ns,
         slices_ns: None,
-        cpu_readings: Vec::new(),
         at_once: None,
         books: report.books,
         connections: report.connections,

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use dyno_archive::sample::CpuReading;
 use dyno_archive::{Interval, Phase, Sample};
 use dyno_engine::slices::Slices;
 use dyno_engine::{Instant, Window};
@@ -22,36 +21,16 @@ pub(super) struct Control {
     /// Number of merged intervals that every worker has reported.
     reported: usize,
     samples: Vec<Sample>,
-    cpu_readings: Vec<CpuReading>,
     /// Index of the sample that was taken as the window opened.
     opened_with: Option<usize>,
-    /// When the next sample or reading is due, nanoseconds since the load began; `None`: there are
-    /// no more.
-    next_ns: Option<u64>,
+    /// When the next sample is due, nanoseconds since the load began; `None`: there are no more.
+    next_sample_ns: Option<u64>,
     /// The turns of the load; `None`: it does not take turns.
     slices: Option<Slices>,
     /// End of a load that ended early, nanoseconds since it began.
     ended_ns: Option<u64>,
     /// The closing sample lacks the readings that take long.
     is_uncompleted: bool,
-}
-
-/// Everything that was observed of a load.
-#[derive(Debug)]
-pub(super) struct Observed {
-    /// In order of time.
-    pub(super) intervals: Vec<Interval>,
-    pub(super) samples: Vec<Sample>,
-    pub(super) cpu_readings: Vec<CpuReading>,
-}
-
-/// What is read of the server at an instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
-    /// All counters.
-    Sample(Edge),
-    /// The CPU time alone.
-    CpuReading,
 }
 
 impl Control {
@@ -62,71 +41,51 @@ impl Control {
             progress: vec![0; workers as usize],
             reported: 0,
             samples: Vec::new(),
-            cpu_readings: Vec::new(),
             opened_with: None,
-            next_ns: Some(0),
+            next_sample_ns: Some(0),
             slices: None,
             ended_ns: None,
             is_uncompleted: false,
         }
     }
 
-    /// Returns the control of a load that takes turns. The CPU time of its server is read at the
-    /// beginning and end of each own turn of the window. Around the turns of some rounds all
-    /// counters are sampled: at both edges, one interval before, when the server is idle, and one
-    /// after, when requests in flight get their responses.
+    /// Returns the control of a load that takes turns. Its server is sampled at the beginning and
+    /// end of each own turn. Around some turns it is also sampled one interval before, when it is
+    /// idle, and one after, when requests in flight get their responses.
     pub(super) fn with_slices(self, slices: Option<Slices>) -> Control {
         Control { slices, ..self }
     }
 
-    /// Returns what is due at an instant between the edges of the window; `None`: nothing is.
-    fn wanted(&self, at_ns: u64) -> Option<Due> {
-        let Some(slices) = self.slices else { return Some(Due::Sample(Edge::Within)) };
-        let interval_ns = self.window.interval_ns;
-        let begins = |at_ns: u64| slices.next(at_ns).0 == at_ns;
-        let ends =
-            |at_ns: u64| at_ns.checked_sub(1).is_some_and(|before| slices.next(before).1 == at_ns);
-        let (next, last) = (at_ns + interval_ns, at_ns.checked_sub(interval_ns));
-        let is_edge_sampled =
-            begins(at_ns) && self.is_sampled(at_ns) || ends(at_ns) && self.is_sampled(at_ns - 1);
-        let is_sampled = is_edge_sampled
-            || begins(next) && (self.is_sampled(next) || self.follows_sampled_round(next))
-            || last.is_some_and(|last| ends(last) && self.is_sampled(last - 1));
-        let is_in_window = at_ns >= self.window.warmup_ns;
-        if is_sampled {
-            Some(Due::Sample(Edge::Within))
-        } else {
-            (is_in_window && (begins(at_ns) || ends(at_ns))).then_some(Due::CpuReading)
-        }
+    /// Returns whether a sample is due at an instant. Sampling takes generator CPU time from the
+    /// load whose turn it is. A server is therefore sampled in others' turns in only two rounds of
+    /// eight. In some rounds a load has both its turns in a row. The gap to the next round is then
+    /// sampled.
+    fn is_sample_due(&self, at_ns: u64) -> bool {
+        const ROUNDS: u64 = 8;
+        const OBSERVED_ROUNDS: u64 = 2;
+        let (interval_ns, opens_ns) = (self.window.interval_ns, self.window.warmup_ns);
+        self.slices.is_none_or(|slices| {
+            let begins = |at_ns: u64| slices.next(at_ns).0 == at_ns;
+            let ends = |at_ns: u64| {
+                at_ns.checked_sub(1).is_some_and(|before| slices.next(before).1 == at_ns)
+            };
+            let is_observed = |turn_ns: u64| {
+                let since_opening = turn_ns.checked_sub(opens_ns);
+                since_opening
+                    .is_some_and(|since_ns| since_ns / slices.round_ns() % ROUNDS < OBSERVED_ROUNDS)
+            };
+            let (next, last) = (at_ns + interval_ns, at_ns.checked_sub(interval_ns));
+            begins(at_ns)
+                || ends(at_ns)
+                || is_observed(next) && begins(next)
+                || last.is_some_and(|last| ends(last) && is_observed(last - 1))
+        })
     }
 
-    /// Returns the round of the window that an instant is in, from 0. `None`: it is before the
-    /// window, or the load takes no turns.
-    fn round(&self, at_ns: u64) -> Option<u64> {
-        Some(at_ns.checked_sub(self.window.warmup_ns)? / self.slices?.round_ns())
-    }
-
-    /// Whether all counters are sampled around the turns of the round that an instant is in. It
-    /// takes generator CPU time from the load whose turn it is. With seven servers, samples at
-    /// every edge took 5 % of it in turns of 100 ms.
-    fn is_sampled(&self, at_ns: u64) -> bool {
-        const EVERY: u64 = 8;
-        self.round(at_ns).is_some_and(|round| round.is_multiple_of(EVERY))
-    }
-
-    /// Whether a turn is the first one after a sampled round. A load may have both turns of a round
-    /// in a row, so that only the gap after the second one shows its server at rest.
-    fn follows_sampled_round(&self, turn_ns: u64) -> bool {
-        let Some((slices, round)) = self.slices.zip(self.round(turn_ns)) else { return false };
-        let begins_ns = self.window.warmup_ns + round * slices.round_ns();
-        let is_first = slices.next(begins_ns).0 == turn_ns;
-        is_first && begins_ns.checked_sub(1).is_some_and(|before| self.is_sampled(before))
-    }
-
-    /// Returns the time to sleep until something is due, or until the next check. `begin`: begin of
+    /// Returns the time to sleep until the next sample, or until the next check. `begin`: begin of
     /// the load, at most [`crate::limits::BEGIN_NOTICE_NS`] from now; `None`: not known yet.
-    pub(super) fn until_next_due(&self, begin: Option<Instant>, now: Instant) -> Duration {
-        match (begin, self.next_due()) {
+    pub(super) fn until_next_sample(&self, begin: Option<Instant>, now: Instant) -> Duration {
+        match (begin, self.next_sample()) {
             // The opening sample is due as the load begins.
             (None, _) => BEGIN_CHECK_INTERVAL,
             (Some(begin), Some((at, _))) => {
@@ -136,29 +95,32 @@ impl Control {
         }
     }
 
-    /// Returns when something is due next, nanoseconds since the load began, and what.
-    pub(super) fn next_due(&self) -> Option<(u64, Due)> {
-        let due_ns = self.next_ns?;
-        let opens_ns = self.window.warmup_ns;
-        let due = if due_ns < opens_ns {
-            Due::Sample(Edge::Warmup)
-        } else if due_ns == opens_ns {
-            Due::Sample(Edge::Opens)
-        } else if Some(due_ns) == self.closes_ns() {
-            Due::Sample(Edge::Closes)
+    /// Returns when the next sample is due, nanoseconds since the load began, and its position in
+    /// the load.
+    pub(super) fn next_sample(&self) -> Option<(u64, Edge)> {
+        let due = self.next_sample_ns?;
+        let opens = self.window.warmup_ns;
+        let edge = if due < opens {
+            Edge::Warmup
+        } else if due == opens {
+            Edge::Opens
+        } else if Some(due) == self.closes_ns() {
+            Edge::Closes
         } else {
-            // An instant that was due by itself, such as the end of a load that ended early.
-            self.wanted(due_ns).unwrap_or(Due::Sample(Edge::Within))
+            Edge::Within
         };
-        Some((due_ns, due))
+        Some((due, edge))
     }
 
     /// Handles the drain of the load at this time since it began. The closing sample is due now,
     /// unless it was taken or the window never opened.
     pub(super) fn close_early(&mut self, since_ns: u64) {
-        if since_ns > self.window.warmup_ns && self.next_ns.is_some() && self.ended_ns.is_none() {
+        if since_ns > self.window.warmup_ns
+            && self.next_sample_ns.is_some()
+            && self.ended_ns.is_none()
+        {
             self.ended_ns = Some(since_ns);
-            self.next_ns = Some(since_ns);
+            self.next_sample_ns = Some(since_ns);
         }
     }
 
@@ -180,7 +142,7 @@ impl Control {
 
     /// Takes the sample that was due. `None`: there are no counters to read.
     pub(super) fn record_sample(&mut self, sample: Option<Sample>) {
-        let Some((due_ns, Due::Sample(edge))) = self.next_due() else { return };
+        let Some((due, edge)) = self.next_sample() else { return };
         self.is_uncompleted = edge == Edge::Closes && sample.is_some();
         self.samples.extend(sample);
         if edge == Edge::Opens {
@@ -188,42 +150,25 @@ impl Control {
         }
         self.thin_samples();
         if edge == Edge::Closes {
-            // The sample was at an arbitrary instant, from which whole steps may never reach an own
-            // slice.
-            self.next_ns = None;
+            // There are no further samples. After an early end, the loop below might not terminate.
+            self.next_sample_ns = None;
             return;
         }
-        self.advance(due_ns);
+        let step = self.window.interval_ns;
+        let mut next = due + step;
+        // Short, because the load has slices in every round.
+        while !self.is_sample_due(next) {
+            next += step;
+        }
+        let ends_phase =
+            if edge == Edge::Warmup { Some(self.window.warmup_ns) } else { self.closes_ns() };
+        self.next_sample_ns = Some(ends_phase.map_or(next, |end| next.min(end)));
     }
 
     /// Returns the closing sample once after it was taken.
     pub(super) fn take_uncompleted(&mut self) -> Option<&mut Sample> {
         let is_uncompleted = std::mem::take(&mut self.is_uncompleted);
         self.samples.last_mut().filter(|_| is_uncompleted)
-    }
-
-    /// Takes the reading that was due. `None`: there is no counter to read.
-    pub(super) fn record_cpu_reading(&mut self, reading: Option<CpuReading>) {
-        let Some((due_ns, Due::CpuReading)) = self.next_due() else { return };
-        self.cpu_readings.extend(reading);
-        self.advance(due_ns);
-    }
-
-    /// Finds what is due next, after what was due at an instant.
-    fn advance(&mut self, due_ns: u64) {
-        let ends_phase_ns = if due_ns < self.window.warmup_ns {
-            Some(self.window.warmup_ns)
-        } else {
-            self.closes_ns()
-        };
-        let step_ns = self.window.interval_ns;
-        let mut next_ns = due_ns + step_ns;
-        // Every round has own slices, so that this loop is short.
-        while self.wanted(next_ns).is_none() && ends_phase_ns.is_none_or(|end_ns| next_ns < end_ns)
-        {
-            next_ns += step_ns;
-        }
-        self.next_ns = Some(ends_phase_ns.map_or(next_ns, |end_ns| next_ns.min(end_ns)));
     }
 
     /// Takes an interval of worker `k`. Calls `report` with each interval that is complete now: all
@@ -267,10 +212,10 @@ impl Control {
         }
     }
 
-    pub(super) fn finish(mut self) -> Observed {
+    /// Returns all intervals in order of time, and all samples.
+    pub(super) fn finish(mut self) -> (Vec<Interval>, Vec<Sample>) {
         self.merged.sort_by_key(|i| (i.start_ns, i.phase));
-        let Control { merged, samples, cpu_readings, .. } = self;
-        Observed { intervals: merged, samples, cpu_readings }
+        (self.merged, self.samples)
     }
 }
 
@@ -313,30 +258,11 @@ mod tests {
     use super::*;
     use crate::limits::BEGIN_NOTICE_NS;
 
-    /// Takes everything that is due, and returns the instants of the samples and of the readings.
-    fn due_instants(control: &mut Control) -> (Vec<u64>, Vec<u64>) {
-        let (mut samples, mut readings) = (Vec::new(), Vec::new());
-        while let Some((at_ns, due)) = control.next_due() {
-            match due {
-                Due::Sample(_) => {
-                    samples.push(at_ns);
-                    control.record_sample(Some(Sample { at_ns, ..Sample::default() }));
-                }
-                Due::CpuReading => {
-                    readings.push(at_ns);
-                    control.record_cpu_reading(Some(CpuReading { at_ns, ..CpuReading::default() }));
-                }
-            }
-        }
-        (samples, readings)
-    }
-
-    /// Three loads in slices of 400, with intervals of 100, a round of warm-up and twelve of
-    /// window. In the first and the ninth round of the window, samples are due at the edges of own
-    /// slices, and 100 before and after.
+    /// Three loads in slices of 400, with intervals of 100: samples are due at the beginning and
+    /// end of each own slice, and in the first two rounds of the window also 100 before and after.
     #[test]
-    fn load_in_turns_is_sampled_around_turns_of_some_rounds() {
-        let (round, rounds) = (2400, 12);
+    fn load_in_turns_is_sampled_at_the_edges_of_its_turns() {
+        let (round, rounds) = (2400, 7);
         let window = Window {
             warmup_ns: round,
             duration_ns: Some(rounds * round),
@@ -347,42 +273,37 @@ mod tests {
         for own in 0..3 {
             let slices = Slices { length_ns: 400, loads: 3, index: own, seed: 5 };
             let mut control = Control::new(window, 1).with_slices(Some(slices));
-            let (samples, readings) = due_instants(&mut control);
-            let turns = |first: u64, end: u64| slices.slices_between(first * round, end * round);
-            let sampled = [turns(1, 2), turns(9, 10)].concat();
-            let around =
-                sampled.iter().flat_map(|(start, end)| [*start - 100, *start, *end, *end + 100]);
-            let next = [2, 10].map(|first| turns(first, first + 1)[0].0 - 100);
+            let mut due = Vec::new();
+            while let Some((at, _)) = control.next_sample() {
+                due.push(at);
+                control.record_sample(Some(Sample { at_ns: at, ..Sample::default() }));
+            }
+            let edges =
+                slices.slices_between(0, closes).into_iter().flat_map(|(start, end)| [start, end]);
+            let observed = slices.slices_between(round, 3 * round);
+            let around = observed.into_iter().flat_map(|(start, end)| [start - 100, end + 100]);
             // Both ends of the window are sampled in any turn.
-            let mut expected: Vec<u64> = around.chain(next).chain([0, round, closes]).collect();
-            expected.sort_unstable();
-            expected.dedup();
-            assert_eq!(samples, expected, "{own}");
-            let edges = turns(1, 13).into_iter().flat_map(|(start, end)| [start, end]);
-            let mut unsampled: Vec<u64> = edges.filter(|at| !expected.contains(at)).collect();
-            unsampled.dedup();
-            assert_eq!(readings, unsampled, "{own}");
-            let observed = control.finish();
-            assert_eq!(
-                (observed.samples.len(), observed.cpu_readings.len()),
-                (expected.len(), unsampled.len())
-            );
+            let mut wanted: Vec<u64> = edges.chain(around).chain([0, round, closes]).collect();
+            wanted.sort_unstable();
+            wanted.dedup();
+            assert_eq!(due, wanted, "{own}");
         }
     }
 
-    /// Each load has a gap between two of its turns that is sampled, whatever the order.
+    /// Each load has a gap between two of its turns that is sampled, for any order of the turns.
     #[test]
-    fn gap_between_turns_is_sampled_whatever_the_order() {
+    fn gap_between_turns_is_sampled_in_any_order() {
         let window =
             Window { warmup_ns: 0, duration_ns: Some(20_000), interval_ns: 100, drain_ns: 0 };
         for (seed, of) in (0..50).flat_map(|seed| [(seed, 2), (seed, 3), (seed, 7)]) {
             let slices = Slices { length_ns: 400, loads: of, index: seed as u32 % of, seed };
             let control = Control::new(window, 1).with_slices(Some(slices));
             let turns = slices.slices_between(0, 2 * slices.round_ns());
-            let is_sample = |at_ns| control.wanted(at_ns) == Some(Due::Sample(Edge::Within));
             let is_sampled = |pair: &[(u64, u64)]| {
                 let (ends, begins) = (pair[0].1, pair[1].0);
-                begins > ends && is_sample(ends + 100) && is_sample(begins - 100)
+                begins > ends
+                    && control.is_sample_due(ends + 100)
+                    && control.is_sample_due(begins - 100)
             };
             assert!(turns.windows(2).any(is_sampled), "{seed} {of}: {turns:?}");
         }
@@ -401,11 +322,15 @@ mod tests {
         let control = Control::new(window, 1);
         let noticed = Instant(5_000_000_000);
         let begin = noticed.plus(BEGIN_NOTICE_NS);
-        let longest = control.until_next_due(None, noticed).as_nanos() as u64;
-        for slept_on in [0, 1, longest / 2, longest] {
-            let woken = noticed.plus(slept_on);
-            let wait = control.until_next_due(Some(begin), woken);
-            assert_eq!(woken.plus(wait.as_nanos() as u64), begin, "{slept_on} ns after the notice");
+        let longest = control.until_next_sample(None, noticed).as_nanos() as u64;
+        for remaining_sleep in [0, 1, longest / 2, longest] {
+            let woken = noticed.plus(remaining_sleep);
+            let wait = control.until_next_sample(Some(begin), woken);
+            assert_eq!(
+                woken.plus(wait.as_nanos() as u64),
+                begin,
+                "{remaining_sleep} ns after the notice"
+            );
         }
     }
 
@@ -445,23 +370,19 @@ mod tests {
             let window = Window { warmup_ns: 1000, duration_ns, interval_ns: 500, drain_ns: 0 };
             let mut control = Control::new(window, 1);
             let take = |control: &mut Control| {
-                let Some((at_ns, Due::Sample(edge))) = control.next_due() else { panic!() };
+                let (at_ns, edge) = control.next_sample().unwrap();
                 control.record_sample(Some(Sample { at_ns, ..Sample::default() }));
                 (at_ns, edge)
             };
             control.close_early(700);
-            assert_eq!(
-                control.next_due(),
-                Some((0, Due::Sample(Edge::Warmup))),
-                "before the window"
-            );
+            assert_eq!(control.next_sample(), Some((0, Edge::Warmup)), "before the window opens");
             for _ in 0..4 {
                 take(&mut control);
             }
             control.close_early(1723);
             assert_eq!(take(&mut control), (1723, Edge::Closes));
             control.close_early(1800);
-            assert_eq!(control.next_due(), None);
+            assert_eq!(control.next_sample(), None);
         }
     }
 
@@ -472,16 +393,13 @@ mod tests {
             Window { warmup_ns: 1000, duration_ns: Some(9000), interval_ns: 500, drain_ns: 0 };
         let slices = Slices { length_ns: 1000, loads: 3, index: 1, seed: 7 };
         let mut control = Control::new(window, 1).with_slices(Some(slices));
-        while let Some((_, due)) = control.next_due().filter(|(at_ns, _)| *at_ns <= 1000) {
-            match due {
-                Due::Sample(_) => control.record_sample(None),
-                Due::CpuReading => control.record_cpu_reading(None),
-            }
+        while control.next_sample().is_some_and(|(at_ns, _)| at_ns <= 1000) {
+            control.record_sample(None);
         }
         control.close_early(1723);
-        assert_eq!(control.next_due(), Some((1723, Due::Sample(Edge::Closes))));
+        assert_eq!(control.next_sample(), Some((1723, Edge::Closes)));
         control.record_sample(None);
-        assert_eq!(control.next_due(), None);
+        assert_eq!(control.next_sample(), None);
     }
 
     #[test]

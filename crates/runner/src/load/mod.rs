@@ -16,7 +16,6 @@ use std::thread;
 use std::time::Duration;
 
 use dyno_archive::plan::{self, Arrivals, DriverKind, Step};
-use dyno_archive::sample::CpuReading;
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, sys};
@@ -28,7 +27,7 @@ use dyno_engine::{
 use crate::limits::{BEGIN_NOTICE_NS, INTERVALS_PER_SLICE, STEP_WARMUP_NS, STOP_CHECK_INTERVAL};
 use crate::machine;
 use agent::{CommonStart, LoadState, WorkerMessage, worker};
-use control::{Control, Due};
+use control::Control;
 use record::{LoadControl, assemble};
 
 pub use agent::ResponseCounts;
@@ -221,11 +220,6 @@ pub trait Watch {
     /// Adds readings that take long to the closing sample. Connections are still open.
     fn complete(&mut self, _sample: &mut Sample) {}
 
-    /// Reads the CPU time of the server alone, if it can be read.
-    fn read_cpu(&mut self) -> Option<CpuReading> {
-        None
-    }
-
     /// Returns the counters in which workers store their number of responses. `None`: they are not
     /// needed.
     fn response_counts(&self) -> Option<Arc<ResponseCounts>> {
@@ -332,7 +326,7 @@ fn follow(
     let mut last_check = None;
     loop {
         let wait =
-            followers.iter().map(Follower::until_next_due).min().unwrap_or(STOP_CHECK_INTERVAL);
+            followers.iter().map(Follower::until_next_sample).min().unwrap_or(STOP_CHECK_INTERVAL);
         match from_workers.recv_timeout(wait) {
             Ok(WorkerMessage { load, worker, interval }) => {
                 let watch = &mut loads[load].watch;
@@ -349,10 +343,6 @@ fn follow(
             follower.close_if_drained();
             follower.sample_if_due(load.watch);
         }
-        // After the samples of all loads, which are due at the same instant.
-        for (follower, load) in followers.iter_mut().zip(&mut *loads) {
-            follower.complete_closing_sample(load.watch);
-        }
         // The check makes each watch look for a reason to stop at most once per
         // `STOP_CHECK_INTERVAL`.
         let now = sys::now();
@@ -367,7 +357,11 @@ fn follow(
         if let Some(stop) = followers.iter().find_map(|follower| follower.shared.stop_signal()) {
             followers.iter_mut().for_each(|follower| follower.end_with(stop));
         }
+        // The closing samples of all loads are due at the same instant. What takes long follows.
         if followers.iter().all(Follower::is_sampled) {
+            for (follower, load) in followers.iter_mut().zip(&mut *loads) {
+                follower.complete_closing_sample(load.watch);
+            }
             beginning.let_close();
         }
     }
@@ -432,9 +426,9 @@ impl<'a> Follower<'a> {
         self.shared.begin_time().filter(|begin| now >= *begin).map(|begin| now.ns_since(begin))
     }
 
-    fn until_next_due(&self) -> Duration {
+    fn until_next_sample(&self) -> Duration {
         // Read immediately before the sleep, from which the wait counts.
-        self.control.until_next_due(self.shared.begin_time(), sys::now())
+        self.control.until_next_sample(self.shared.begin_time(), sys::now())
     }
 
     /// Makes the closing sample due at once if the load has drained before its set end, because the
@@ -450,7 +444,7 @@ impl<'a> Follower<'a> {
 
     /// Returns whether the closing sample was taken, or will never be.
     fn is_sampled(&self) -> bool {
-        self.shared.is_drained() || self.control.next_due().is_none()
+        self.shared.is_drained() || self.control.next_sample().is_none()
     }
 
     fn complete_closing_sample(&mut self, watch: &mut dyn Watch) {
@@ -460,16 +454,13 @@ impl<'a> Follower<'a> {
     }
 
     fn sample_if_due(&mut self, watch: &mut dyn Watch) {
-        let (Some(now), Some((due_ns, due))) = (self.since_begin(), self.control.next_due()) else {
+        let (Some(now), Some((due, edge))) = (self.since_begin(), self.control.next_sample())
+        else {
             return;
         };
-        if now < due_ns {
+        if now < due {
             return;
         }
-        let edge = match due {
-            Due::CpuReading => return self.control.record_cpu_reading(watch.read_cpu()),
-            Due::Sample(edge) => edge,
-        };
         match edge {
             Edge::Opens => self.machine.open(),
             Edge::Closes if !self.control.has_ended_early() => self.machine.close(),

@@ -3,15 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::LoadRecord;
 use dyno_archive::load::{Books, ClientUse, Connections, Edges, Timeouts, UnansweredAges};
 use dyno_archive::machine::MachineUse;
 use dyno_archive::plan::{DriverKind, Priority};
 use dyno_archive::probe::ProbesUse;
 use dyno_archive::silence;
+use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_engine::WorkerReport;
-
-use super::control::Observed;
 
 /// The control thread's part of a record, besides the workers' reports.
 #[derive(Debug)]
@@ -31,15 +29,13 @@ pub(super) struct LoadControl {
 /// Joins all reports of one load into its record.
 pub(super) fn assemble(
     control: LoadControl,
-    observed: Observed,
+    (intervals, samples): (Vec<Interval>, Vec<Sample>),
     reports: Vec<WorkerReport>,
 ) -> LoadRecord {
-    let Observed { intervals, samples, cpu_readings } = observed;
     let mut record = LoadRecord {
         began_ns: control.began_ns,
         window_ns: (0, 0),
         slices_ns: None,
-        cpu_readings,
         at_once: None,
         books: Books::default(),
         connections: Connections::default(),

@@ -10,13 +10,16 @@ use dyno_archive::{LoadRecord, Party, Sample};
 /// same instant. Without it their CPU time would be attributed to unrelated processes. A single
 /// load is unchanged.
 pub fn exchange_server_use(records: &mut [LoadRecord]) {
-    let histories: Vec<ServersUse> = records.iter().map(ServersUse::new).collect();
+    let uses: Vec<Vec<(u64, OtherPartiesUse)>> = records
+        .iter()
+        .map(|record| record.samples.iter().map(|s| (s.at_ns, other_parties_use(s))).collect())
+        .collect();
     for (own, record) in records.iter_mut().enumerate() {
-        let others: Vec<&ServersUse> = histories
+        let others: Vec<&Vec<(u64, OtherPartiesUse)>> = uses
             .iter()
             .enumerate()
-            .filter(|(index, _)| *index != own)
-            .map(|(_, history)| history)
+            .filter(|(other, _)| *other != own)
+            .map(|(_, samples)| samples)
             .collect();
         if !others.is_empty() {
             record
@@ -27,46 +30,28 @@ pub fn exchange_server_use(records: &mut [LoadRecord]) {
     }
 }
 
-/// The use of all parties of a start but the generator, over the time of a load.
-struct ServersUse {
-    /// CPU time so far, nanoseconds, by instant; `None`: that of one of them could not be read.
-    cpu_ns: Vec<(u64, Option<u64>)>,
-    /// Processes, by instant.
-    pids: Vec<(u64, BTreeSet<u32>)>,
+/// Returns the sum of the servers' resource use, each at its sample nearest to an instant.
+fn total_use_at(servers: &[&Vec<(u64, OtherPartiesUse)>], at_ns: u64) -> OtherPartiesUse {
+    let nearest = servers
+        .iter()
+        .map(|samples| samples.iter().min_by_key(|(own_ns, _)| own_ns.abs_diff(at_ns)));
+    let none = OtherPartiesUse { cpu_ns: Some(0), pids: BTreeSet::new() };
+    nearest.fold(none, |sum, used| OtherPartiesUse {
+        cpu_ns: sum.cpu_ns.zip(used.and_then(|(_, used)| used.cpu_ns)).map(|(a, b)| a + b),
+        pids: sum
+            .pids
+            .into_iter()
+            .chain(used.into_iter().flat_map(|(_, used)| used.pids.clone()))
+            .collect(),
+    })
 }
 
-impl ServersUse {
-    fn new(record: &LoadRecord) -> ServersUse {
-        let of_samples = record.samples.iter().map(|sample| {
-            let cpu_ns = server_uses(sample).map(PartyUse::cpu_ns).sum();
-            (sample.at_ns, cpu_ns)
-        });
-        let of_readings = record.cpu_readings.iter().map(|reading| {
-            let cpu_ns = reading.parties.iter().map(|(_, cpu_ns)| *cpu_ns).sum();
-            (reading.at_ns, cpu_ns)
-        });
-        let pids = record.samples.iter().map(|sample| {
-            let threads = server_uses(sample).flat_map(|used| &used.threads);
-            (sample.at_ns, threads.map(|thread| thread.pid).collect())
-        });
-        ServersUse { cpu_ns: of_samples.chain(of_readings).collect(), pids: pids.collect() }
+/// Returns the resource use of all parties of a start except the generator.
+fn other_parties_use(sample: &Sample) -> OtherPartiesUse {
+    let parties =
+        || sample.parties.iter().filter(|used| !matches!(used.party, Party::Generator(_)));
+    OtherPartiesUse {
+        cpu_ns: parties().map(PartyUse::cpu_ns).sum(),
+        pids: parties().flat_map(|used| &used.threads).map(|thread| thread.pid).collect(),
     }
-}
-
-/// Adds up the resource use of each at the sample or reading nearest to an instant.
-fn total_use_at(all: &[&ServersUse], at_ns: u64) -> OtherPartiesUse {
-    let cpu_ns = all.iter().map(|used| nearest(&used.cpu_ns, at_ns).copied().flatten());
-    let pids = all.iter().filter_map(|used| nearest(&used.pids, at_ns)).flatten();
-    OtherPartiesUse { cpu_ns: cpu_ns.sum(), pids: pids.copied().collect() }
-}
-
-/// Returns the value whose instant is nearest; `None`: there is no value.
-fn nearest<T>(all: &[(u64, T)], at_ns: u64) -> Option<&T> {
-    let nearest = all.iter().min_by_key(|(own_ns, _)| own_ns.abs_diff(at_ns));
-    nearest.map(|(_, value)| value)
-}
-
-/// The readings of all parties of a start but the generator.
-fn server_uses(sample: &Sample) -> impl Iterator<Item = &PartyUse> {
-    sample.parties.iter().filter(|used| !matches!(used.party, Party::Generator(_)))
 }

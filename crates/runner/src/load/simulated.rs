@@ -5,7 +5,7 @@ use dyno_archive::{LoadRecord, Sample};
 use dyno_engine::sim::{self, World};
 
 use super::agent::config;
-use super::control::{Control, Due};
+use super::control::Control;
 use super::record::{LoadControl, assemble};
 use super::{Edge, LoadSpec};
 
@@ -32,11 +32,8 @@ pub fn simulate(
         played.intervals.iter().for_each(|interval| control.merge(k, interval, |_| ()));
         reports.push(played.report);
     }
-    while let Some((due_ns, due)) = control.next_due() {
-        match due {
-            Due::Sample(edge) => control.record_sample(read_counters(began_ns + due_ns, edge)),
-            Due::CpuReading => control.record_cpu_reading(None),
-        }
+    while let Some((due_ns, edge)) = control.next_sample() {
+        control.record_sample(read_counters(began_ns + due_ns, edge));
     }
     let load_control = LoadControl {
         priority: dyno_archive::plan::Priority::Normal,

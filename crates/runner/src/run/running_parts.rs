@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use dyno_analysis::drops::MachineDrops;
 use dyno_archive::plan::Workload;
-use dyno_archive::sample::CpuReading;
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Party, Protocol, Sample};
@@ -359,11 +358,6 @@ impl MonitoredProcesses<'_> {
     /// Reads the counters of all parts.
     pub(super) fn sample(&self, reads: Reads) -> Sample {
         dyno_observer::sample(&self.scopes().collect::<Vec<_>>(), reads, &self.files)
-    }
-
-    /// Reads the CPU time of all parts.
-    pub(super) fn read_cpu(&self) -> CpuReading {
-        dyno_observer::read_cpu(&self.scopes().collect::<Vec<_>>(), &self.files)
     }
 
     /// Reads the counters of all parts, except those of probes.

@@ -10,7 +10,6 @@ use dyno_archive::hint;
 use dyno_archive::plan::Plan;
 use dyno_archive::probe::{Probe, ProbesUse, RefusedProbe};
 use dyno_archive::runtime::RuntimeReading;
-use dyno_archive::sample::CpuReading;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample, TrialRecord};
 use dyno_contract::exchange::ServerLoad;
@@ -327,10 +326,6 @@ impl Watch for Watcher<'_> {
             self.read_sockets_once(sample);
         }
         self.processes.count_strays(sample);
-    }
-
-    fn read_cpu(&mut self) -> Option<CpuReading> {
-        Some(self.processes.read_cpu())
     }
 
     fn response_counts(&self) -> Option<Arc<ResponseCounts>> {
