@@ -246,8 +246,8 @@ enum Test<'a> {
     Starts(StartTest<'a>),
 }
 
-/// The part of [`ALPHA`] for tests of starts, if there are any: five starts with failures next to
-/// five without have p 0.008, which no part among many tests of cells would find.
+/// The part of [`ALPHA`] for tests of starts, if there are any. They compare the starts of a server
+/// over all of its steps, so they find what no test of one cell among many would.
 const STARTS_PART: f64 = 0.2;
 
 /// All tests of the gates, each with its p-value, adjusted for the number of tests.
@@ -359,6 +359,9 @@ impl<'a> GateCell<'a> {
         }
         if let Some(starts) = self.starts.filter(StartTest::is_broken) {
             return starts.server.breaks_sentence();
+        }
+        if let Some(starts) = self.starts.filter(StartTest::is_separated) {
+            return Some(starts.separation_sentence());
         }
         let significant = |test: Option<(Test<'a>, f64)>| family.p(test).filter(|p| *p < ALPHA);
         for (counts, event) in [(self.failures, "fail"), (self.losses, "have failed requests")] {

@@ -217,7 +217,8 @@ fn failures_in_each_start_miss_all_of_many_gates() {
     assert!(comparison.gates.len() == 7 && !comparison.passed, "{:?}", comparison.gates);
     for gate in &comparison.gates {
         assert_eq!(gate.state, GateState::Missed, "{gate:?}");
-        assert!(gate.sentence.contains("5 of 5 compared with 0 of 5"), "{gate:?}");
+        let expected = "5 of 5 starts of B have failures, compared with 0 of 5 of A";
+        assert!(gate.sentence.contains(expected), "{gate:?}");
     }
     let starts = &comparison.starts[0];
     assert_eq!((starts.a.with_failures, starts.b.with_failures, starts.b.broken), (0, 5, 0));
