@@ -380,8 +380,15 @@ fn is_equal_json(a: &serde_json::Value, b: &serde_json::Value) -> bool {
     use serde_json::Value;
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => {
-            let are_integers = !a.is_f64() && !b.is_f64();
-            if are_integers { a == b } else { a.as_f64() == b.as_f64() }
+            // An integer of 64 bits is exact here, and a float is an integer or not equal to one.
+            let integer = |n: &serde_json::Number| {
+                let float = || n.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 1e30);
+                n.as_i128().or_else(|| float().map(|n| n as i128))
+            };
+            match (integer(a), integer(b)) {
+                (Some(a), Some(b)) => a == b,
+                _ => a.as_f64() == b.as_f64(),
+            }
         }
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal_json(a, b))
@@ -455,6 +462,7 @@ mod tests {
         // Equal as floats, and different integers.
         for (a, b) in [
             ("9007199254740993", "9007199254740992"),
+            ("9007199254740993", "9007199254740992.0"),
             ("1", "1.5"),
             ("1", "\"1\""),
             ("{}", "{\"a\": 1}"),

@@ -433,23 +433,31 @@ fn escaped_credential_spans(text: &str) -> Vec<Span> {
     if !text.contains(['%', '+']) {
         return Vec::new();
     }
-    let (plain, offsets) = without_url_escapes(text);
-    let in_text = |range: Range<usize>| offsets[range.start]..offsets[range.end];
-    let found = credential_spans(&plain).into_iter();
-    found.map(|span| Span { range: in_text(span.range), ..span }).collect()
+    // A plus is a blank in a form (WHATWG URL §5.1), and a character of Base64.
+    let readings = [true, false].map(|is_form| without_url_escapes(text, is_form));
+    let spans = readings.iter().flat_map(|(plain, offsets)| {
+        let in_text = |range: Range<usize>| offsets[range.start]..offsets[range.end];
+        let found = credential_spans(plain).into_iter();
+        found.map(move |span| Span { range: in_text(span.range), ..span })
+    });
+    spans.collect()
 }
 
-/// Returns the text with its percent-escapes of ASCII characters decoded and with blanks for plus
-/// signs, and the offset of each byte in the original text. The last offset is that of the end.
-fn without_url_escapes(text: &str) -> (String, Vec<usize>) {
+/// Returns the text with its percent-escapes decoded, those of other than ASCII characters as
+/// blanks, and the offset of each byte in the original text. The last offset is that of the end.
+/// `is_form`: a plus is a blank.
+fn without_url_escapes(text: &str, is_form: bool) -> (String, Vec<usize>) {
     let (mut plain, mut offsets) = (String::with_capacity(text.len()), Vec::new());
     let mut offset = 0;
     while let Some(c) = text[offset..].chars().next() {
         let digits = text.get(offset + 1..offset + 3).filter(|_| c == '%');
+        let digits = digits.filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        let (decoded, length) = match byte.filter(u8::is_ascii) {
-            Some(byte) => (char::from(byte), 3),
-            None if c == '+' => (' ', 1),
+        let (decoded, length) = match byte {
+            // What is encoded twice begins with a sign that ends a word, too.
+            Some(byte) if byte.is_ascii() && byte != b'%' => (char::from(byte), 3),
+            Some(_) => (' ', 3),
+            None if c == '+' && is_form => (' ', 1),
             None => (c, c.len_utf8()),
         };
         offsets.extend(std::iter::repeat_n(offset, decoded.len_utf8()));

@@ -608,10 +608,13 @@ fn encoded_credentials_in_urls_are_withheld() {
         format!("http://a/ok?j={WEB_TOKEN}%26x"),
         "http://a/ok?h=Basic%20dXNlcjpwYXNzd29yZDEyMw%3D%3D".to_string(),
         format!("http://a/%7B%22t%22%3A%22{TOKEN}%22%7D"),
+        format!("http://a/?q=%E2%80%9C{TOKEN}%E2%80%9D"),
+        "http://a/?h=Basic%20YWJj+MTIzNDU2Nzg5MDEyMzQ1Ng".to_string(),
     ] {
         let shown = text(&url);
-        let is_hidden =
-            [TOKEN, WEB_TOKEN, "dXNlcjpwYXNzd29yZDEyMw"].iter().all(|s| !shown.contains(s));
+        let is_hidden = [TOKEN, WEB_TOKEN, "dXNlcjpwYXNzd29yZDEyMw", "MTIzNDU2Nzg5MDEyMzQ1Ng"]
+            .iter()
+            .all(|s| !shown.contains(s));
         assert!(is_hidden && shown.contains(MARK) && shown.starts_with("http://a/"), "{shown}");
     }
     for plain in ["http://a/?q=basic+plan&x=%20", "50 % of 1+1", "%", "%2", "a%zzb", "100%25"] {

@@ -98,7 +98,8 @@ impl StreamOutput {
             return Ok(StreamOutput::Pipe(BufWriter::new(open_pipe(path)?)));
         }
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
-        let new = before.is_none().then(|| path.to_path_buf());
+        // The path itself may be a link to a file that did not exist.
+        let new = if before.is_none() { path.canonicalize().ok() } else { None };
         Ok(StreamOutput::File { file: BufWriter::new(file), new })
     }
 

@@ -81,7 +81,7 @@ fn remove_uncarried_headers(requests: &mut [Request], protocol: Protocol, change
 
 /// Returns a header for an error: without its value if that may be a secret.
 fn quotable_header(text: &str) -> String {
-    let end = text.char_indices().skip(1).find(|(_, c)| [':', ' '].contains(c));
+    let end = text.char_indices().skip(1).find(|(_, c)| [':', ' ', '='].contains(c));
     let Some((end, mark)) = end else { return text.into() };
     let (name, value) = (&text[..end], &text[end + 1..]);
     let is_harmless =
@@ -527,6 +527,7 @@ mod tests {
         }
         for (text, quoted) in [
             ("X-Api-Key s3cr3tT0ken", "X-Api-Key …"),
+            ("X-Api-Key=s3cr3tT0ken", "X-Api-Key=…"),
             ("Authorization: Bearer abcdef123", "Authorization:…"),
             ("X-Plain: Bearer abcdef123", "X-Plain:…"),
         ] {

@@ -133,8 +133,10 @@ fn watch(
             let printed = print_sample(args, &sample, served, result.print_error.is_none());
             result.add(sample, args.report.is_some());
             match printed {
-                // The page and the metrics do not need standard output.
-                Err(error) if args.report.is_some() || served.is_some() => {
+                // The page of a set time and the metrics do not need standard output.
+                Err(error)
+                    if served.is_some() || args.report.is_some() && args.duration.is_some() =>
+                {
                     result.print_error = Some(error);
                 }
                 printed => printed?,
