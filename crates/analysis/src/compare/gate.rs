@@ -360,9 +360,6 @@ impl<'a> GateCell<'a> {
         if let Some(starts) = self.starts.filter(StartTest::is_broken) {
             return starts.server.breaks_sentence();
         }
-        if let Some(starts) = self.starts.filter(StartTest::is_separated) {
-            return Some(starts.separation_sentence());
-        }
         let significant = |test: Option<(Test<'a>, f64)>| family.p(test).filter(|p| *p < ALPHA);
         for (counts, event) in [(self.failures, "fail"), (self.losses, "have failed requests")] {
             let Some(p) = significant(self.failure_test(counts)) else { continue };
@@ -376,6 +373,9 @@ impl<'a> GateCell<'a> {
                 failures_a.all,
                 number_format::p_value(p)
             ));
+        }
+        if let Some(starts) = self.starts.filter(StartTest::is_separated) {
+            return Some(starts.separation_sentence());
         }
         Some(self.starts?.sentence(significant(self.start_test())?))
     }
