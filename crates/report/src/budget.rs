@@ -48,8 +48,8 @@ pub fn text(budget: &Budget) -> String {
         0.0 => String::new(),
         before => {
             format!(
-                ", with about {before:.0} s for the closed loops of the slowest subject, from which \
-                 the rates are derived"
+                ", with about {before:.0} s for the closed loops of the slowest subject, from \
+                 which the rates are derived"
             )
         }
     };

@@ -132,8 +132,8 @@ impl LoadTotals {
             out,
             "# TYPE {name} summary\n# UNIT {name} seconds\n# HELP {name} Response time from the \
              intended start to the last byte, since the window opened. Sum and count are of \
-             correct responses. Quantiles rank all due requests, and are +Inf where the request got no \
-             correct response."
+             correct responses. Quantiles rank all due requests, and are +Inf where the request \
+             got no correct response."
         );
         for q in QUANTILES {
             let seconds = match quantile_of_due(&due, &times, q) {

@@ -155,8 +155,8 @@ fn lower_bound_is_marked_in_peak_and_tie() {
         let lower_bounds = with.clone();
         r.ties = vec![Tie { workload: "plaintext".into(), best, with, mutual: true, lower_bounds }];
     });
-    let expected = "Fast <1> and Slow cannot be distinguished by peak throughput (tie). The peak of \
-                    Slow is a lower bound.";
+    let expected = "Fast <1> and Slow cannot be distinguished by peak throughput (tie). The peak \
+                    of Slow is a lower bound.";
     assert!(tied.iter().any(|s| s == expected), "{tied:?}");
 }
 
