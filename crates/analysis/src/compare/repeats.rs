@@ -96,7 +96,7 @@ pub(super) struct Failures {
 
 impl Failures {
     /// Returns the share of failed repeats: 0 to 1.
-    pub(super) fn share(self) -> f64 {
+    fn share(self) -> f64 {
         if self.all == 0 { 0.0 } else { self.failed as f64 / self.all as f64 }
     }
 }
@@ -270,7 +270,13 @@ impl CellRepeats {
 /// largest difference of all cells, or 0.
 pub(super) fn excused_share(cells: &[CellRepeats], count: fn(&SideRepeats) -> Failures) -> f64 {
     let controls = cells.iter().filter(|cell| cell.control);
-    controls.map(|cell| count(&cell.b).share() - count(&cell.a).share()).fold(0.0, f64::max)
+    largest_excess(controls.map(|cell| (count(&cell.a), count(&cell.b))))
+}
+
+/// Returns by how much the second share of failures is higher than the first: the largest
+/// difference of all pairs, or 0.
+pub(super) fn largest_excess(pairs: impl Iterator<Item = (Failures, Failures)>) -> f64 {
+    pairs.map(|(a, b)| b.share() - a.share()).fold(0.0, f64::max)
 }
 
 /// Describes a control whose archive lacks records, and which therefore cannot show whether the

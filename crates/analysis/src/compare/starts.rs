@@ -1,8 +1,8 @@
 //! Counts the starts in which a server failed, over all of its steps.
 //!
 //! A server may fail few requests of every step, or break its contract after the last one. Its
-//! repeats then count, and the test of failures has little power in any one cell. The starts of a
-//! server are one test with enough.
+//! repeats then count, and the test of failures has little power in any one cell. A test over all
+//! starts of a server has more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Side;
-use super::repeats::{Failures, excess_failures, p_of_failures};
+use super::repeats::{Failures, excess_failures, largest_excess, p_of_failures};
 use crate::caveat::Code;
 use crate::number_format;
 use crate::stats::REPEATS_FOR_INTERVAL;
@@ -193,9 +193,7 @@ impl StartTest<'_> {
 pub(super) fn tests(all: &[ServerStarts]) -> Vec<StartTest<'_>> {
     let excused_share = |count: fn(&SideStarts) -> Failures| {
         let controls = all.iter().filter(|server| server.control);
-        controls
-            .map(|server| count(&server.b).share() - count(&server.a).share())
-            .fold(0.0, f64::max)
+        largest_excess(controls.map(|server| (count(&server.a), count(&server.b))))
     };
     let (excused_failures, excused_breaks) =
         (excused_share(SideStarts::failures), excused_share(SideStarts::breaks));
