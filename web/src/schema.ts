@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 8c5670d1a5e4cbd52bbad96fd94a351495d1d628d00a4e1a6c040bfe9964a161
+// Made by types.mjs from docs/schema/report.schema.json 8308e484fb343c12f24ed6a8cce8f8e28ede2480bdcd5e9cc6f96d4d6d3317d9
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -3576,6 +3576,9 @@ export interface Limiter {
    */
   refutation: string;
   resource: Resource;
+  /**
+   * The claim, with the confidence as its first word unless that is high.
+   */
   sentence: string;
 }
 /**

@@ -190,16 +190,15 @@ fn leading_limiter(verdicts: &[&Limiter]) -> Limiter {
     let most_votes = verdicts.iter().map(|v| votes(v.resource)).max().unwrap_or(0);
     let first =
         verdicts.iter().find(|v| votes(v.resource) == most_votes).expect("a summary has trials");
-    let mut leading = Limiter::clone(first);
-    if 2 * most_votes <= verdicts.len() {
-        leading.confidence = Confidence::Low;
-        leading.sentence.push_str(&format!(
-            " This is the verdict of {most_votes} of {} repeats. The other repeats have \
-             other verdicts.",
-            verdicts.len()
-        ));
+    if 2 * most_votes > verdicts.len() {
+        return Limiter::clone(first);
     }
-    leading
+    let doubt = format!(
+        " This is the verdict of {most_votes} of {} repeats. The other repeats have other \
+         verdicts.",
+        verdicts.len()
+    );
+    first.weaken(Confidence::Low, &doubt)
 }
 
 #[cfg(test)]

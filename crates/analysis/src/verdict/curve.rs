@@ -117,17 +117,13 @@ fn doubt_full_cpus(trials: &mut [TrialResult]) {
         t.valid && is_cpu && is_sure && (polling_arms.contains(&t.cell.arm) || may_poll())
     };
     for trial in trials.iter_mut().filter(|trial| is_doubtful(trial)) {
-        let limiter = &trial.limiter;
         let doubt = match polling_arms.contains(&trial.cell.arm) {
-            true => "Another step shows that this server polls, so its CPU is always full.",
+            true => " Another step shows that this server polls, so its CPU is always full.",
             false => {
-                "Its CPU was as full at throughputs that differ by half and more, so it may poll."
+                " Its CPU was as full at throughputs that differ by half and more, so it may poll."
             }
         };
-        let sentence = format!("{} {doubt}", limiter.sentence);
-        let evidence = limiter.evidence.clone();
-        trial.limiter = Limiter::new(limiter.resource, Confidence::Medium, sentence, evidence)
-            .with_confidence();
+        trial.limiter = trial.limiter.weaken(Confidence::Medium, doubt);
     }
 }
 
@@ -319,9 +315,10 @@ impl Curve {
             Resource::OtherPrograms if limiter.confidence == Confidence::Low => {
                 self.has_no_queue(level).then(|| self.no_queue(trial, level))
             }
-            Resource::Workers if level.resource == Resource::Elsewhere => {
-                Some(self.explain_idle(trial, level).unwrap_or_else(|| with_doubt(limiter)))
-            }
+            Resource::Workers if level.resource == Resource::Elsewhere => Some(
+                self.explain_idle(trial, level)
+                    .unwrap_or_else(|| limiter.weaken(Confidence::Medium, "")),
+            ),
             // A disk serves many requests at a time, so growth does not exclude it.
             Resource::Disk => match self.course(level) {
                 Course::Flat(other) => self.with_width(trial, level, other),
@@ -480,9 +477,8 @@ impl Curve {
             }
             _ => "",
         };
-        let sentence = sentence_without_confidence(limiter);
-        let sentence = format!("{sentence} About {width:.1} are served at a time.{doubt}");
-        Some(Limiter::new(limiter.resource, confidence, sentence, evidence).with_confidence())
+        let claim = format!("{} About {width:.1} are served at a time.{doubt}", limiter.claim());
+        Some(Limiter::new(limiter.resource, confidence, claim, evidence))
     }
 
     /// Returns the confidence in the queue that a step names, with the evidence of all steps. A
@@ -519,20 +515,8 @@ impl Curve {
         let is_sure = confidence == Confidence::High && !level.is_disturbed && !other.is_disturbed;
         let confidence =
             if is_sure { Confidence::High } else { confidence.max(Confidence::Medium) };
-        Limiter::new(resource, confidence, sentence, evidence).with_confidence()
+        Limiter::new(resource, confidence, sentence, evidence)
     }
-}
-
-/// Lowers the confidence in a limiter that the server's other steps do not confirm.
-fn with_doubt(limiter: &Limiter) -> Limiter {
-    let confidence = limiter.confidence.max(Confidence::Medium);
-    let sentence = sentence_without_confidence(limiter).to_string();
-    Limiter::new(limiter.resource, confidence, sentence, limiter.evidence.clone()).with_confidence()
-}
-
-fn sentence_without_confidence(limiter: &Limiter) -> &str {
-    let confidence = limiter.confidence.sentence(limiter.resource);
-    limiter.sentence.strip_suffix(confidence).unwrap_or(&limiter.sentence)
 }
 
 /// Returns the confidence in a queue that no other rule names. It is high if threads wait for

@@ -34,27 +34,41 @@ const FEW_IN_FLIGHT: f64 = 32.0;
 pub struct Limiter {
     pub resource: Resource,
     pub confidence: Confidence,
+    /// The claim, with the confidence as its first word unless that is high.
     pub sentence: String,
+    /// The limit and the observations that show it, without the confidence.
+    #[serde(skip)]
+    claim: String,
     pub evidence: Value,
     /// The observation that would refute it, as a sentence. Empty: it names nothing.
     pub refutation: &'static str,
 }
 
 impl Limiter {
+    /// Returns a limiter. Its claim begins with the name of the limit.
     #[must_use]
-    pub const fn new(
+    pub fn new(
         resource: Resource,
         confidence: Confidence,
-        sentence: String,
+        claim: String,
         evidence: Value,
     ) -> Limiter {
-        Limiter { resource, confidence, sentence, evidence, refutation: resource.refutation() }
+        let sentence = confidence.qualify(resource, &claim);
+        let refutation = resource.refutation();
+        Limiter { resource, confidence, sentence, claim, evidence, refutation }
     }
 
-    /// Appends the confidence to the sentence, so that every output states it.
-    pub(super) fn with_confidence(mut self) -> Limiter {
-        self.sentence.push_str(self.confidence.sentence(self.resource));
-        self
+    /// Returns the same limiter with at most this confidence. `doubt`: the reason, to follow the
+    /// claim.
+    pub(crate) fn weaken(&self, highest: Confidence, doubt: &str) -> Limiter {
+        let confidence = self.confidence.max(highest);
+        let claim = format!("{}{doubt}", self.claim);
+        Limiter::new(self.resource, confidence, claim, self.evidence.clone())
+    }
+
+    /// The limit and the observations that show it, without the confidence.
+    pub(super) fn claim(&self) -> &str {
+        &self.claim
     }
 }
 
@@ -91,7 +105,6 @@ pub fn limiter(
         .or_else(|| try_all(&after_links))
         .or_else(|| other_programs::server_limiter(load, server, machine))
         .unwrap_or_else(|| unknown(load, server))
-        .with_confidence()
 }
 
 /// The machine dropped packets, which looks like a failure of the server. A server that has ended

@@ -129,13 +129,16 @@ impl Confidence {
         }
     }
 
-    /// Returns the confidence as a sentence, to follow the verdict's sentence.
-    pub(super) const fn sentence(self, resource: Resource) -> &'static str {
-        match (self, resource) {
-            (_, Resource::Unknown) | (Confidence::High, _) => "",
-            (Confidence::Medium, _) => " This is likely, not certain.",
-            (Confidence::Low, _) => " This is a guess.",
-        }
+    /// Returns the claim that a resource is the limit, with the confidence as its first word.
+    pub(super) fn qualify(self, resource: Resource, claim: &str) -> String {
+        let adverb = match (self, resource) {
+            (_, Resource::Unknown) | (Confidence::High, _) => return claim.into(),
+            (Confidence::Medium, _) => "Probably",
+            (Confidence::Low, _) => "Perhaps",
+        };
+        let mut letters = claim.chars();
+        let first = letters.next().map(|letter| letter.to_ascii_lowercase());
+        format!("{adverb} {}{}", first.map(String::from).unwrap_or_default(), letters.as_str())
     }
 }
 
@@ -235,5 +238,15 @@ mod tests {
         };
         assert_eq!(marks(Resource::ServerCpu), ["", " (likely)", " (a guess)"]);
         assert_eq!(marks(Resource::Unknown), ["", "", ""]);
+    }
+
+    #[test]
+    fn confidence_is_first_word_of_claim() {
+        let claim = "A disk: it was full.";
+        let in_words = |confidence: Confidence, resource| confidence.qualify(resource, claim);
+        assert_eq!(in_words(Confidence::High, Resource::Disk), claim);
+        assert_eq!(in_words(Confidence::Medium, Resource::Disk), "Probably a disk: it was full.");
+        assert_eq!(in_words(Confidence::Low, Resource::Disk), "Perhaps a disk: it was full.");
+        assert_eq!(in_words(Confidence::Low, Resource::Unknown), claim);
     }
 }

@@ -166,7 +166,7 @@ fn queue_with_monitored_back_end_names_back_end() {
     let limiter = &trials[1].limiter;
     assert_eq!((limiter.resource, limiter.confidence), (Resource::Backend, Medium));
     assert!(
-        limiter.sentence.starts_with("A back end (db), or the connections to it: "),
+        limiter.claim().starts_with("A back end (db), or the connections to it: "),
         "{}",
         limiter.sentence
     );
@@ -212,7 +212,7 @@ fn disturbed_steps_lower_confidence() {
     let verdicts: Vec<_> =
         trials.iter().map(|t| (t.limiter.resource, t.limiter.confidence)).collect();
     assert_eq!(verdicts, [(Elsewhere, Medium); 2]);
-    assert!(trials[0].limiter.sentence.ends_with("This is likely, not certain."));
+    assert!(trials[0].limiter.sentence.starts_with("Probably "));
 }
 
 /// Serving threads that spend these shares of their time in these states.

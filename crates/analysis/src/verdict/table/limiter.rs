@@ -15,8 +15,8 @@ use crate::verdict::{Confidence, Limiter, Resource};
 pub(super) struct Case {
     pub(super) resource: Resource,
     pub(super) confidence: Confidence,
-    /// Part of the limiter's sentence, with its numbers.
-    pub(super) sentence: &'static str,
+    /// Part of the limiter's claim, with its numbers.
+    pub(super) claim: &'static str,
     /// JSON object with a part of the limiter's evidence.
     pub(super) evidence: &'static str,
     /// Changes the default world so that it has this limiter, just beyond the bound.
@@ -31,7 +31,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Failure,
         confidence: Confidence::High,
-        sentence: "The server failed during this step: it left.",
+        claim: "The server failed during this step: it left.",
         evidence: "{}",
         trigger: |w| w.record.server_failure = Some("it left".into()),
         near_miss: |_| {},
@@ -40,7 +40,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Failure,
         confidence: Confidence::High,
-        sentence: "No request got a correct response. Most ended as reset, 1.0 per second.",
+        claim: "No request got a correct response. Most ended as reset, 1.0 per second.",
         evidence: "{}",
         trigger: |w| {
             *w = TrialWorld::with_responses(0);
@@ -53,7 +53,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Failure,
         confidence: Confidence::High,
-        sentence: "1 responses had an unexpected status and 0 an unexpected body",
+        claim: "1 responses had an unexpected status and 0 an unexpected body",
         evidence: r#"{"unexpected_status": 1}"#,
         trigger: |w| w.add_outcomes(1, Outcome::UnexpectedStatus),
         near_miss: |w| w.add_outcomes(1, Outcome::ClosedEarly),
@@ -62,7 +62,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::DroppedPackets,
         confidence: Confidence::High,
-        sentence: "The machine dropped packets while this step ran: 1 by connection tracking, with \
+        claim: "The machine dropped packets while this step ran: 1 by connection tracking, with \
                    64 of 64 table entries in use.",
         evidence: r#"{"tracking": 1, "tracking_entries": 64, "tracking_most": 64}"#,
         trigger: |w| {
@@ -81,7 +81,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::DroppedPackets,
         confidence: Confidence::High,
-        sentence: "The machine dropped packets while this step ran: 9 by connection tracking",
+        claim: "The machine dropped packets while this step ran: 9 by connection tracking",
         evidence: r#"{"tracking": 9}"#,
         trigger: |w| w.set_tracking(64, 9),
         near_miss: |w| {
@@ -93,7 +93,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Refusal,
         confidence: Confidence::High,
-        sentence: "All connections were refused, 1.0 per second. This is expected: no server \
+        claim: "All connections were refused, 1.0 per second. This is expected: no server \
                    listens there.",
         evidence: r#"{"refused": 1}"#,
         trigger: |w| {
@@ -111,7 +111,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Generator,
         confidence: Confidence::High,
-        sentence: "The generator: its busiest thread was busy for 85 % of the time, while the \
+        claim: "The generator: its busiest thread was busy for 85 % of the time, while the \
                    server used 50 % of its allowed CPU time.",
         evidence: r#"{"generator_utilisation": 0.850000001, "generator_need": 0.850000001, "server_utilisation": 0.5}"#,
         trigger: |w| w.set_generator_threads(&[(850 * MS + 1, 0)]),
@@ -122,7 +122,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Generator,
         confidence: Confidence::High,
-        sentence: "while the server used 90 % of its allowed CPU time.",
+        claim: "while the server used 90 % of its allowed CPU time.",
         evidence: "{}",
         trigger: |w| {
             w.set_generator_threads(&[(900 * MS, 0)]);
@@ -137,8 +137,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Generator,
         confidence: Confidence::Medium,
-        sentence: "while the server used 95 % of its allowed CPU time. This is likely, not \
-                   certain.",
+        claim: "while the server used 95 % of its allowed CPU time.",
         evidence: r#"{"server_utilisation": 0.949999999}"#,
         trigger: |w| {
             w.set_generator_threads(&[(900 * MS, 0)]);
@@ -153,7 +152,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Generator,
         confidence: Confidence::Medium,
-        sentence: " of the time.",
+        claim: " of the time.",
         evidence: r#"{"server_utilisation": null}"#,
         trigger: |w| {
             w.set_generator_threads(&[(900 * MS, 0)]);
@@ -165,7 +164,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Jit,
         confidence: Confidence::High,
-        sentence: "The JIT compiler: it used 20 % of the server's CPU time, and the server used \
+        claim: "The JIT compiler: it used 20 % of the server's CPU time, and the server used \
                    100 % of its allowed CPU time.",
         evidence: r#"{"jit_share": 0.200000001, "cpu_utilisation": 1.0}"#,
         trigger: |w| {
@@ -181,7 +180,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Jit,
         confidence: Confidence::High,
-        sentence: "and the server used 90 % of its allowed CPU time.",
+        claim: "and the server used 90 % of its allowed CPU time.",
         evidence: "{}",
         trigger: |w| {
             w.set_server_cpu(900 * MS);
@@ -196,7 +195,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::CpuQuota,
         confidence: Confidence::High,
-        sentence: "The server's CPU quota: it was throttled in 51 of 1000 periods (5.1 %).",
+        claim: "The server's CPU quota: it was throttled in 51 of 1000 periods (5.1 %).",
         evidence: r#"{"throttled_periods": 51, "periods": 1000, "throttled_s": 1.6}"#,
         trigger: |w| set_throttled_periods(w, 51),
         near_miss: |w| set_throttled_periods(w, 50),
@@ -205,7 +204,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
-        sentence: "The offered rate: the server kept up with 1000 requests per second in 1.0 s of \
+        claim: "The offered rate: the server kept up with 1000 requests per second in 1.0 s of \
                    the window and used 50 % of its CPU.",
         evidence: r#"{"offered": 1000.0, "seconds": 0.996999424}"#,
         trigger: |w| w.set_rate(1000.0),
@@ -218,7 +217,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
-        sentence: "and used 95 % of its CPU.",
+        claim: "and used 95 % of its CPU.",
         evidence: "{}",
         trigger: |w| {
             w.set_rate(1000.0);
@@ -233,7 +232,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
-        sentence: "kept up with 1000 requests per second on average in 1.0 s of the window.",
+        claim: "kept up with 1000 requests per second on average in 1.0 s of the window.",
         evidence: "{}",
         trigger: |w| {
             w.step.arrivals = trace_arrivals();
@@ -245,7 +244,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::ServerCpu,
         confidence: Confidence::High,
-        sentence: "The server's CPU: it used 90 % of the one CPU it may use.",
+        claim: "The server's CPU: it used 90 % of the one CPU it may use.",
         evidence: r#"{"cpu_utilisation": 0.9}"#,
         trigger: |w| w.set_server_cpu(900 * MS),
         near_miss: |w| {
@@ -257,7 +256,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::ServerCpu,
         confidence: Confidence::High,
-        sentence: "it used 90 % of the one CPU it may use.",
+        claim: "it used 90 % of the one CPU it may use.",
         evidence: "{}",
         trigger: |w| w.set_seconds(&[(1000, 900 * MS), (1000, 900 * MS)]),
         near_miss: |w| w.set_seconds(&[(1000, 700 * MS), (1000, 700 * MS)]),
@@ -266,7 +265,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::ServerCpu,
         confidence: Confidence::High,
-        sentence: "it used 100 % of the 1.5 CPUs it may use.",
+        claim: "it used 100 % of the 1.5 CPUs it may use.",
         evidence: r#"{"cpu_utilisation": 1.0}"#,
         trigger: |w| {
             w.set_server_cpu(1500 * MS);
@@ -281,7 +280,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::ServerThread,
         confidence: Confidence::High,
-        sentence: "One thread of the server: it was busy for 90 % of the time, while the whole \
+        claim: "One thread of the server: it was busy for 90 % of the time, while the whole \
                    server used 50 % of its CPU.",
         evidence: r#"{"busiest_thread_utilisation": 0.9, "cpu_utilisation": 0.5}"#,
         trigger: |w| {
@@ -297,7 +296,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::ServerThread,
         confidence: Confidence::High,
-        sentence: "while the whole server used 90 % of its CPU.",
+        claim: "while the whole server used 90 % of its CPU.",
         evidence: "{}",
         trigger: |w| {
             w.set_server_cpu(900 * MS);
@@ -309,10 +308,9 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        sentence: "Something else: on average 64 requests were in flight, and the server used 50 % \
+        claim: "Something else: on average 64 requests were in flight, and the server used 50 % \
                    of its CPU. The server waits for a lock, a disk, a database, or a limit of its \
-                   own on threads or connections. Use `--observe states` to see which. This is \
-                   likely, not certain.",
+                   own on threads or connections. Use `--observe states` to see which.",
         evidence: r#"{"in_flight": 64.0, "server_utilisation": 0.5, "generator_utilisation": 0.3}"#,
         trigger: |w| w.set_in_flight_time(64 * S),
         near_miss: |w| w.set_in_flight_time(64 * S - 1),
@@ -321,7 +319,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::High,
-        sentence: "The back end db: it used 90 % of its allowed CPU time, while the server used 50 \
+        claim: "The back end db: it used 90 % of its allowed CPU time, while the server used 50 \
                    %.",
         evidence: r#"{"backend": "db", "backend_utilisation": 0.9, "server_utilisation": 0.5}"#,
         trigger: |w| {
@@ -337,7 +335,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::High,
-        sentence: "The CPUs that the server and its back end db share: together they used 95 % of \
+        claim: "The CPUs that the server and its back end db share: together they used 95 % of \
                    them, the server 50 % and db 45 %.",
         evidence: r#"{"together": 0.95}"#,
         trigger: |w| w.backends = vec![backend_use("db", 0.45, true)],
@@ -347,7 +345,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::High,
-        sentence: "together they used 90 % of them",
+        claim: "together they used 90 % of them",
         evidence: "{}",
         trigger: |w| w.backends = vec![backend_use("db", 0.4, true)],
         near_miss: |w| w.backends = vec![backend_use("db", 0.39, true)],
@@ -357,7 +355,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::Medium,
-        sentence: "The CPUs of the back end db: it used 65 % of them, and waited for them for 25 \
+        claim: "The CPUs of the back end db: it used 65 % of them, and waited for them for 25 \
                    %, while others used them.",
         evidence: r#"{"backend": "db", "backend_utilisation": 0.65, "backend_waiting": 0.25}"#,
         trigger: |w| {
@@ -373,7 +371,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::Medium,
-        sentence: "waited for them for 11 %",
+        claim: "waited for them for 11 %",
         evidence: "{}",
         trigger: |w| w.backends = vec![waiting_backend("db", 0.85, 0.22)],
         near_miss: |w| w.backends = vec![waiting_backend("db", 0.85, 0.2)],
@@ -383,7 +381,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        sentence: "Something else: on average 64 requests were in flight",
+        claim: "Something else: on average 64 requests were in flight",
         evidence: r#"{"in_flight": 100.0}"#,
         trigger: |w| w.set_in_flight_time(100 * S),
         near_miss: |w| {
@@ -396,7 +394,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        sentence: "the server used 75 % of its CPU.",
+        claim: "the server used 75 % of its CPU.",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -411,7 +409,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        sentence: "the server used 50 % of its CPU.",
+        claim: "the server used 50 % of its CPU.",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -426,7 +424,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::High,
-        sentence: "Too few requests in flight: 32 on average, each for a round trip of 1000 µs. \
+        claim: "Too few requests in flight: 32 on average, each for a round trip of 1000 µs. \
                    The server used 50 % of its CPU.",
         evidence: r#"{"in_flight": 31.999999999}"#,
         trigger: |w| w.set_in_flight_time(32 * S - 1),
@@ -436,8 +434,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Low,
-        sentence: "32 on average, each for a round trip of 1000 µs. The server used 50 % of its \
-                   CPU. This is a guess.",
+        claim: "32 on average, each for a round trip of 1000 µs. The server used 50 % of its \
+                   CPU.",
         evidence: r#"{"in_flight": 32.0}"#,
         trigger: |w| w.set_in_flight_time(32 * S),
         near_miss: |w| w.set_in_flight_time(64 * S),
@@ -446,7 +444,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::High,
-        sentence: "in flight: 1 on average, each",
+        claim: "in flight: 1 on average, each",
         evidence: "{}",
         trigger: |_| {},
         near_miss: |w| {
@@ -458,7 +456,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::ServerCpu,
         confidence: Confidence::High,
-        sentence: "it used 100 % of the one CPU it may use, 90 % of that in one thread.",
+        claim: "it used 100 % of the one CPU it may use, 90 % of that in one thread.",
         evidence: r#"{"busiest_thread_utilisation": 0.9}"#,
         trigger: |w| w.set_server_threads(&[(900 * MS, 0), (100 * MS, 0)], 0),
         near_miss: |w| w.set_server_threads(&[(450 * MS, 0), (400 * MS, 0)], 0),
@@ -467,7 +465,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        sentence: "Unknown: the server used 80 % of its CPU, and the generator's busiest thread 30 \
+        claim: "Unknown: the server used 80 % of its CPU, and the generator's busiest thread 30 \
                    % of a CPU. Neither is full.",
         evidence: r#"{"server_utilisation": 0.8, "generator_utilisation": 0.3, "server_run_delay_s": 0.0}"#,
         trigger: |w| w.set_server_cpu(800 * MS),
@@ -477,8 +475,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Link,
         confidence: Confidence::Medium,
-        sentence: "A network link: eth0 carried 90 % of its capacity (1000 Mbit/s), while the \
-                   server used 50 % of its CPU. This is likely",
+        claim: "A network link: eth0 carried 90 % of its capacity (1000 Mbit/s), \
+                   while the server used 50 % of its CPU.",
         evidence: r#"{"link": "eth0", "link_utilisation": 0.9, "link_bits_per_s": 1e9, "server_utilisation": 0.5}"#,
         trigger: |w| w.send_bytes(112_500_000),
         near_miss: |w| w.send_bytes(112_499_999),
@@ -488,7 +486,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Link,
         confidence: Confidence::Medium,
-        sentence: "A network link",
+        claim: "A network link",
         evidence: "{}",
         trigger: |w| {
             w.set_server_cpu(750 * MS - 1);
@@ -503,7 +501,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        sentence: "Unknown: the server's CPU could not be observed.",
+        claim: "Unknown: the server's CPU could not be observed.",
         evidence: r#"{"server_utilisation": null}"#,
         trigger: |w| w.record.samples.clear(),
         near_miss: |_| {},
@@ -539,8 +537,8 @@ fn find_fault(case: &Case) -> Option<String> {
     let near_miss = limiter_after(case.near_miss);
     if (limiter.resource, limiter.confidence) != (case.resource, case.confidence) {
         Some(format!("the limiter is {limiter:#?}"))
-    } else if !limiter.sentence.contains(case.sentence) {
-        Some(format!("the sentence is {:?}, without {:?}", limiter.sentence, case.sentence))
+    } else if !limiter.claim().contains(case.claim) {
+        Some(format!("the claim is {:?}, without {:?}", limiter.claim(), case.claim))
     } else if (near_miss.resource, near_miss.confidence) != case.near_miss_verdict {
         Some(format!("the near miss gives {near_miss:#?}"))
     } else {

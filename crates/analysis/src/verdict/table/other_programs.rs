@@ -13,7 +13,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Disk,
         confidence: Confidence::Medium,
-        sentence: "A disk: the server's serving thread waited for a disk for 50 % of its time",
+        claim: "A disk: the server's serving thread waited for a disk for 50 % of its time",
         evidence: "{}",
         trigger: |w| {
             w.set_thread_states(1, ThreadState::Disk, 500);
@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Workers,
         confidence: Confidence::Medium,
-        sentence: "its 8 serving threads slept for 90 % of their time",
+        claim: "its 8 serving threads slept for 90 % of their time",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -48,7 +48,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::High,
-        sentence: "A lock",
+        claim: "A lock",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(8 * S);
@@ -66,7 +66,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OtherPrograms,
         confidence: Confidence::Medium,
-        sentence: "Other programs (names not visible from here): they used 70 % of the generator's \
+        claim: "Other programs (names not visible from here): they used 70 % of the generator's \
                    CPUs, and the generator waited for them. The server used 1.0 % of its CPU.",
         evidence: r#"{"generator_cpus_used_by_others": 0.7, "others_cpu_s": 1.4}"#,
         trigger: |w| {
@@ -87,7 +87,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        sentence: "the server used 50 % of its CPU.",
+        claim: "the server used 50 % of its CPU.",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -102,7 +102,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        sentence: "the server used 50 % of its CPU.",
+        claim: "the server used 50 % of its CPU.",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -117,7 +117,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        sentence: "the server used 50 % of its CPU.",
+        claim: "the server used 50 % of its CPU.",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -132,7 +132,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        sentence: "Neither is full. The hypervisor gave 6.2",
+        claim: "Neither is full. The hypervisor gave 6.2",
         evidence: r#"{"generator_starved": false}"#,
         // The server's use and the stolen time together leave no room.
         trigger: |w| set_steal(w, 250 * MS),
@@ -142,7 +142,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        sentence: "Neither is full. The generator waited for a CPU that another",
+        claim: "Neither is full. The generator waited for a CPU that another",
         evidence: r#"{"generator_starved": true, "steal_share": 0.0}"#,
         trigger: |w| w.set_generator_threads(&[(650 * MS, 100 * MS)]),
         near_miss: |w| w.set_generator_threads(&[(650 * MS, 99 * MS)]),
@@ -152,7 +152,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        sentence: "Neither is full. The hypervisor gave 5.2",
+        claim: "Neither is full. The hypervisor gave 5.2",
         evidence: "{}",
         trigger: |w| {
             w.set_generator_threads(&[(560 * MS, 0)]);
@@ -170,7 +170,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OtherPrograms,
         confidence: Confidence::Low,
-        sentence: "Other programs (names not visible from here): they used 0.30 s of this \
+        claim: "Other programs (names not visible from here): they used 0.30 s of this \
                    machine's CPUs, and the server's threads waited 0.25 s for CPUs in 1.00 s.",
         evidence: r#"{"run_delay_s": 0.25, "programs": []}"#,
         trigger: |w| w.set_server_threads(&[(500 * MS, 250 * MS)], 300 * MS),
@@ -181,7 +181,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        sentence: "Neither is full.",
+        claim: "Neither is full.",
         evidence: "{}",
         trigger: |w| set_unknown_waits(w, 250 * MS),
         near_miss: |w| set_unknown_waits(w, 249 * MS),
@@ -191,7 +191,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        sentence: "Too few requests in flight",
+        claim: "Too few requests in flight",
         evidence: "{}",
         trigger: |w| w.set_server_threads(&[(500 * MS, 101 * MS)], 300 * MS),
         near_miss: |w| w.set_server_threads(&[(500 * MS, 100 * MS)], 300 * MS),
@@ -200,7 +200,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OtherPrograms,
         confidence: Confidence::Medium,
-        sentence: "Other programs (rustc, python3): they used 0.40 s of this machine's CPUs",
+        claim: "Other programs (rustc, python3): they used 0.40 s of this machine's CPUs",
         evidence: r#"{"programs": ["rustc", "python3"]}"#,
         trigger: |w| {
             w.set_server_threads(&[(600 * MS, 310 * MS)], 400 * MS);
@@ -213,7 +213,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OtherPrograms,
         confidence: Confidence::Low,
-        sentence: "they used 0.30 s of this machine's CPUs, and the generator waited for CPUs.",
+        claim: "they used 0.30 s of this machine's CPUs, and the generator waited for CPUs.",
         evidence: r#"{"generator_starved": true}"#,
         trigger: |w| {
             w.set_generator_threads(&[(650 * MS, 100 * MS)]);
@@ -230,9 +230,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Generator,
         confidence: Confidence::Low,
-        sentence: "The generator: one of its threads was busy for 60 % of the time, and waited for \
-                   a CPU for 30 %, while the server used 1.0 % of its allowed CPU time. This is a \
-                   guess.",
+        claim: "The generator: one of its threads was busy for 60 % of the time, and waited for \
+                   a CPU for 30 %, while the server used 1.0 % of its allowed CPU time.",
         evidence: r#"{"generator_utilisation": 0.6}"#,
         trigger: |w| {
             w.set_generator_threads(&[(600 * MS, 300 * MS)]);

@@ -10,7 +10,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        sentence: "the server used 100 % of its CPU, but it polls: 3 calls per response asked for \
+        claim: "the server used 100 % of its CPU, but it polls: 3 calls per response asked for \
                    work and found none",
         evidence: r#"{"cpu_utilisation": 1.0}"#,
         trigger: |w| {
@@ -42,7 +42,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        sentence: "but it polls: 3 calls per response",
+        claim: "but it polls: 3 calls per response",
         evidence: r#"{"idle_polls_per_response": 3.0}"#,
         trigger: |w| {
             w.set_server_cpu(S);
@@ -75,7 +75,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
-        sentence: "and used 100 % of its CPU. It polls: it used CPU time although only 0.39 \
+        claim: "and used 100 % of its CPU. It polls: it used CPU time although only 0.39 \
                    requests were in flight on average.",
         evidence: "{}",
         trigger: |w| {
@@ -94,7 +94,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        sentence: "but it polls: its threads slept 0.10 times per response, and a thread that \
+        claim: "but it polls: its threads slept 0.10 times per response, and a thread that \
                    waits for each request sleeps once.",
         evidence: r#"{"voluntary_switches_per_response": 0.099, "idle_polls_per_response": null}"#,
         trigger: |w| {
@@ -113,7 +113,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        sentence: "its threads slept 0.00 times per response",
+        claim: "its threads slept 0.00 times per response",
         evidence: r#"{"in_flight": 1.1}"#,
         trigger: |w| {
             w.set_server_cpu(S);
@@ -131,7 +131,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        sentence: "the server used 100 % of its CPU, but it polls:",
+        claim: "the server used 100 % of its CPU, but it polls:",
         evidence: r#"{"cpu_utilisation": 0.5}"#,
         trigger: |w| {
             w.allowed_cpus = 2.0;

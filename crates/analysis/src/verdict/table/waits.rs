@@ -10,7 +10,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Gc,
         confidence: Confidence::High,
-        sentence: "The garbage collector: it used 30 % of the server's CPU time, and the server \
+        claim: "The garbage collector: it used 30 % of the server's CPU time, and the server \
                    used 100 % of its allowed CPU time.",
         evidence: r#"{"cpu_utilisation": 1.0}"#,
         trigger: |w| {
@@ -26,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::High,
-        sentence: "each connection gets 25 responses per second, each in 1.5 writes. Half of them \
+        claim: "each connection gets 25 responses per second, each in 1.5 writes. Half of them \
                    take 40 ms,",
         evidence: r#"{"rate_per_connection": 25.0, "writes_per_response": 1.5}"#,
         trigger: |w| w.delay_responses(8, 40, 15),
@@ -36,7 +36,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::Medium,
-        sentence: "gets 25 responses per second. Half of them",
+        claim: "gets 25 responses per second. Half of them",
         evidence: r#"{"writes_per_response": null}"#,
         trigger: |w| {
             w.delay_responses(8, 40, 20);
@@ -51,7 +51,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::Medium,
-        sentence: "gets 25 responses per second. Half of them",
+        claim: "gets 25 responses per second. Half of them",
         evidence: r#"{"nodelay": 0.0}"#,
         trigger: |w| {
             w.delay_responses(8, 40, 20);
@@ -68,7 +68,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
-        sentence: "The server's accept queue: 1 connections found it full,",
+        claim: "The server's accept queue: 1 connections found it full,",
         evidence: r#"{"listen_overflows": 1}"#,
         trigger: |w| {
             w.plan.requests_per_connection = Some(1);
@@ -83,7 +83,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
-        sentence: "The server's accept queue: 1 connections found it full,",
+        claim: "The server's accept queue: 1 connections found it full,",
         evidence: r#"{"listen_overflows": 1}"#,
         trigger: |w| {
             w.record.connections.opened = 64 + 500;
@@ -98,7 +98,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Memory,
         confidence: Confidence::High,
-        sentence: "Memory: 50 page faults per second read from a disk,",
+        claim: "Memory: 50 page faults per second read from a disk,",
         evidence: r#"{"major_faults_per_s": 50.0, "disk_share": 0.3}"#,
         trigger: |w| {
             w.set_thread_states(1, ThreadState::Disk, 300);
@@ -115,7 +115,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Disk,
         confidence: Confidence::High,
-        sentence: "A disk: the server's serving thread waited for a disk for 50 % of its time. On \
+        claim: "A disk: the server's serving thread waited for a disk for 50 % of its time. On \
                    average, 1.0 requests",
         evidence: r#"{"threads": 1, "in_flight": 1.0}"#,
         trigger: |w| w.set_thread_states(1, ThreadState::Disk, 500),
@@ -125,7 +125,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        sentence: "A lock: the server's 8 serving threads waited for each other (futex) for 50 % \
+        claim: "A lock: the server's 8 serving threads waited for each other (futex) for 50 % \
                    of their time. On average, 8.0 requests",
         evidence: r#"{"threads": 8, "in_flight": 8.0, "server_utilisation": 0.5}"#,
         trigger: |w| {
@@ -143,7 +143,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        sentence: "A lock: the server's 8 serving threads waited for each other (futex) for 63 % \
+        claim: "A lock: the server's 8 serving threads waited for each other (futex) for 63 % \
                    of their time. On average, 7.0 requests",
         evidence: r#"{"threads": 8, "in_flight": 7.0}"#,
         trigger: |w| {
@@ -159,7 +159,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        sentence: "They may instead wait for work",
+        claim: "They may instead wait for work",
         evidence: r#"{"threads": 8, "in_flight": 15.0}"#,
         trigger: |w| {
             w.set_in_flight_time(15 * S);
@@ -174,7 +174,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Workers,
         confidence: Confidence::High,
-        sentence: "The server's workers: its 8 serving threads slept for 90 % of their time. On \
+        claim: "The server's workers: its 8 serving threads slept for 90 % of their time. On \
                    average, 64 requests were at the server, and it used 50 % of its CPU. Use more \
                    workers",
         evidence: r#"{"threads": 8, "futex_waits_per_response": null}"#,
@@ -194,7 +194,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Workers,
         confidence: Confidence::High,
-        sentence: "its 8 serving threads slept",
+        claim: "its 8 serving threads slept",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -212,7 +212,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Workers,
         confidence: Confidence::Medium,
-        sentence: "its 8 serving threads slept",
+        claim: "its 8 serving threads slept",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -230,7 +230,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        sentence: "Several threads worked at a time, so the threads may instead wait for a pool.",
+        claim: "Several threads worked at a time, so the threads may instead wait for a pool.",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(8 * S);
@@ -245,7 +245,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        sentence: "The same thread worked all the time, so the others may instead wait for this \
+        claim: "The same thread worked all the time, so the others may instead wait for this \
                    worker.",
         evidence: "{}",
         trigger: |w| {
@@ -262,7 +262,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Low,
-        sentence: "each waits for time to pass. The server's 8 serving threads slept for 90 %",
+        claim: "each waits for time to pass. The server's 8 serving threads slept for 90 %",
         evidence: r#"{"futex_waits_per_response": 3.0}"#,
         trigger: |w| {
             w.set_in_flight_time(8 * S);
@@ -286,7 +286,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::AcceptQueue,
         confidence: Confidence::Medium,
-        sentence: "The server's accept queue: 5 connections waited in it, with 10 requests in \
+        claim: "The server's accept queue: 5 connections waited in it, with 10 requests in \
                    flight, while the server used 50 %",
         evidence: r#"{"listen_overflows": null, "queued": 5}"#,
         trigger: |w| set_accept_queue(w, 5),
@@ -297,7 +297,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Memory,
         confidence: Confidence::Medium,
-        sentence: "Memory: 1000 page faults per second read from a disk, 1.0 per response. Give",
+        claim: "Memory: 1000 page faults per second read from a disk, 1.0 per response. Give",
         evidence: r#"{"major_faults_per_response": 1.0, "disk_share": null}"#,
         trigger: |w| {
             w.all_server_counters().for_each(|u| u.threads[0].faults_major = Some(0));
@@ -312,7 +312,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        sentence: "The serving threads waited for peers (requests, or responses of back ends) for \
+        claim: "The serving threads waited for peers (requests, or responses of back ends) for \
                    90 % of",
         evidence: "{}",
         trigger: |w| {
@@ -328,7 +328,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,
-        sentence: "for 95 % of their time. On average, 8.0 requests were at the server, and it \
+        claim: "for 95 % of their time. On average, 8.0 requests were at the server, and it \
                    used 50 % of its CPU. No thread seems to hold it",
         evidence: r#"{"threads": 8}"#,
         trigger: |w| {
@@ -345,7 +345,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Workers,
         confidence: Confidence::Medium,
-        sentence: "The server's workers: its 8 serving threads slept for 90 % of their time",
+        claim: "The server's workers: its 8 serving threads slept for 90 % of their time",
         evidence: r#"{"threads": 8, "futex_waits_per_response": 1.0}"#,
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -369,7 +369,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        sentence: "Too few requests in flight: each waits for time to pass. The server's 8 serving \
+        claim: "Too few requests in flight: each waits for time to pass. The server's 8 serving \
                    threads slept for 90 %",
         evidence: r#"{"threads": 8, "in_flight": 9.599}"#,
         trigger: |w| {
