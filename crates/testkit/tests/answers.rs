@@ -1,6 +1,6 @@
 //! Tests that the server responds with every behaviour.
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
@@ -41,15 +41,18 @@ impl Drop for Server {
     }
 }
 
-fn request(stream: &mut TcpStream) -> String {
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    let (mut response, mut buffer) = (Vec::new(), [0; 512]);
-    while !response.ends_with(b"Hello, World!") {
-        let n = stream.read(&mut buffer).unwrap();
-        assert!(n > 0, "closed after {:?}", String::from_utf8_lossy(&response));
-        response.extend_from_slice(&buffer[..n]);
+/// Sends a request and reads its response, up to the end of the known body.
+fn exchange(stream: &mut TcpStream) -> io::Result<String> {
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")?;
+    let (mut response, mut buffer) = (String::new(), [0; 512]);
+    while !response.ends_with("Hello, World!") {
+        let n = stream.read(&mut buffer)?;
+        if n == 0 {
+            return Err(io::Error::other(format!("closed after {response:?}")));
+        }
+        response.push_str(&String::from_utf8_lossy(&buffer[..n]));
     }
-    String::from_utf8(response).unwrap()
+    Ok(response)
 }
 
 fn check(behaviour: &Behaviour, extra: &[&str]) {
@@ -57,7 +60,8 @@ fn check(behaviour: &Behaviour, extra: &[&str]) {
     let mut stream = server.connect();
     // The second request shows that the connection was kept.
     for _ in 0..2 {
-        let response = request(&mut stream);
+        let response = exchange(&mut stream)
+            .unwrap_or_else(|error| panic!("{}: no response: {error}", behaviour.name));
         assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{}: {response}", behaviour.name);
     }
 }
