@@ -54,6 +54,17 @@ macro_rules! codes {
                 match self { $(Code::$variant => CaveatGroup::$group,)+ }
             }
 
+            /// Whether the code states that the capacity of the generator was exhausted.
+            pub(crate) const fn is_generator_limit(self) -> bool {
+                matches!(
+                    self,
+                    Code::GeneratorBusy
+                        | Code::GeneratorCrowded
+                        | Code::GeneratorThrottled
+                        | Code::Oversubscribed
+                )
+            }
+
             /// The observation, its consequence and the action, as Markdown.
             #[must_use]
             pub const fn explanation(self) -> &'static str {

@@ -67,6 +67,9 @@ pub enum Better {
 pub enum TrialSelection {
     /// The valid ones.
     Valid,
+    /// The valid ones, and those that only the capacity of the generator makes invalid. It limits
+    /// how many requests a server gets, not what each of them costs.
+    ValidOrLimited,
     /// All of them: errors are often why a trial is not valid.
     All,
     /// The valid ones, for a percentile: its quantile (0 to 1), and its distribution. Trials in
@@ -114,7 +117,11 @@ impl Metric {
 
     /// Whether a trial counts for the metric.
     pub(crate) fn includes(&self, trial: &TrialResult) -> bool {
-        trial.valid || matches!(self.over, TrialSelection::All)
+        match self.over {
+            TrialSelection::All => true,
+            TrialSelection::ValidOrLimited => trial.valid || trial.is_limited_by_generator(),
+            TrialSelection::Valid | TrialSelection::Quantile(..) => trial.valid,
+        }
     }
 
     /// Returns the metric's value in a trial. A server's wait for others that were loaded at the
@@ -150,8 +157,13 @@ impl Metric {
             TrialSelection::Quantile(q, percentiles) => {
                 percentiles(trial).is_some_and(|p| matches!(p.place(q), PercentilePlace::Beyond(_)))
             }
-            TrialSelection::Valid | TrialSelection::All => false,
+            TrialSelection::Valid | TrialSelection::ValidOrLimited | TrialSelection::All => false,
         }
+    }
+
+    /// Whether repeats count in which only the generator's capacity was the limit.
+    pub(crate) const fn includes_limited(&self) -> bool {
+        matches!(self.over, TrialSelection::ValidOrLimited)
     }
 
     pub(crate) const fn is_percentile(&self) -> bool {
@@ -231,7 +243,8 @@ pub const CPU: Metric = metric(
     Microseconds,
     Lower,
     |t| server(t).cpu_us_per_request,
-);
+)
+.with_selection(TrialSelection::ValidOrLimited);
 pub const MEMORY: Metric =
     metric("server_memory_bytes", "Server's memory", Unit::Bytes, Lower, memory);
 pub const MEMORY_TIME: Metric = metric(
@@ -286,14 +299,16 @@ pub const METRICS: &[Metric] = &[
         Microseconds,
         Lower,
         |t| server(t).per_request.cpu_user_us,
-    ),
+    )
+    .with_selection(TrialSelection::ValidOrLimited),
     metric(
         "server_cpu_sys_us_per_request",
         "Server's CPU time per response, in the kernel",
         Microseconds,
         Lower,
         |t| server(t).per_request.cpu_sys_us,
-    ),
+    )
+    .with_selection(TrialSelection::ValidOrLimited),
     metric(
         "server_cpu_utilisation",
         "Server's share of its allowed CPU time",
@@ -503,6 +518,7 @@ pub const METRICS: &[Metric] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caveat::{self, Caveat, Code, Severity};
     use crate::fixture::five_block_report;
 
     #[test]
@@ -594,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn error_share_includes_invalid_trials() {
+    fn metrics_include_trials_by_selection() {
         let mut trial = five_block_report().trials.remove(0);
         trial.load.response_time_us =
             Percentiles { count: 100, unanswered: 900, p50: None, ..Percentiles::default() };
@@ -606,6 +622,13 @@ mod tests {
         );
         assert_eq!(THROUGHPUT.point(&trial), RepeatValue::Known(trial.load.throughput_rps));
         trial.valid = false;
+        assert!(!CPU.includes(&trial), "a trial without a reason");
+        let invalid =
+            |code| Caveat { severity: Severity::Invalid, ..caveat::info(code, "invalid") };
+        trial.caveats = vec![invalid(Code::GeneratorBusy)];
+        assert!(CPU.includes(&trial), "the generator was the limit");
+        trial.caveats.push(invalid(Code::Errors));
+        assert!(!CPU.includes(&trial), "requests failed");
         assert!(
             ERROR_SHARE.includes(&trial)
                 && !THROUGHPUT.includes(&trial)

@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caveat::Code;
-use crate::peak::is_limited_by_generator;
 use crate::stats::median;
 use crate::trial::TrialResult;
 use crate::verdict::THROUGHPUT_LEVELS;
@@ -28,7 +27,7 @@ impl Mixture {
     /// stayed on one level, so the server sustained the median.
     pub fn new<'a>(trials: impl Iterator<Item = &'a TrialResult>) -> Option<Mixture> {
         let mut all: Vec<&TrialResult> =
-            trials.filter(|trial| trial.valid || is_limited_by_generator(trial)).collect();
+            trials.filter(|trial| trial.valid || trial.is_limited_by_generator()).collect();
         // Repeats that the generator limited are used only if no repeat is valid.
         if all.iter().any(|trial| trial.valid) {
             all.retain(|trial| trial.valid);

@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caveat::{Caveat, Code, Severity};
-use crate::peak::is_generator_limit;
 use crate::stats::median;
 use crate::trial::TrialResult;
 use crate::verdict::{Confidence, Resource};
@@ -102,7 +101,7 @@ pub fn reason(code: Code) -> &'static str {
 
 /// Whether other programs that use the CPUs can cause a caveat.
 const fn can_be_caused_by_programs(code: Code) -> bool {
-    is_generator_limit(code) || matches!(code, Code::StillWarming | Code::GeneratorStopped)
+    code.is_generator_limit() || matches!(code, Code::StillWarming | Code::GeneratorStopped)
 }
 
 #[cfg(test)]

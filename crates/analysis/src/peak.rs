@@ -9,8 +9,7 @@ use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::capacity::is_generators;
-use crate::caveat::{Code, Severity};
+use crate::caveat::Code;
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
 use crate::metric::THROUGHPUT;
@@ -196,8 +195,8 @@ fn refusal_reason(refused: &[&TrialResult]) -> Option<Code> {
     if disturbed.len() > others.len() {
         return Some(Code::Contaminated);
     }
-    let reasons = || others.iter().flat_map(|trial| invalid_codes(trial));
-    reasons().find(|code| is_generator_limit(*code)).or_else(|| reasons().next())
+    let reasons = || others.iter().flat_map(|trial| trial.invalid_codes());
+    reasons().find(|code| code.is_generator_limit()).or_else(|| reasons().next())
 }
 
 /// Returns the repeats of a cell that do not count, and in which the server may have been able to
@@ -209,7 +208,7 @@ fn refusal_reason(refused: &[&TrialResult]) -> Option<Code> {
 fn open_repeats<'a>(cell: &Cell<'a>) -> Vec<&'a TrialResult> {
     let is_shown = shows_throughput(cell);
     let is_open = |trial: &&TrialResult| {
-        let is_uncertain = !is_shown || invalid_codes(trial).any(is_generator_limit);
+        let is_uncertain = !is_shown || trial.invalid_codes().any(Code::is_generator_limit);
         is_uncertain && trial.is_inconclusive()
     };
     cell.trials().iter().copied().filter(is_open).collect()
@@ -253,31 +252,12 @@ pub(crate) fn is_open(cell: &Cell<'_>) -> bool {
 /// Returns a lower bound of a server's throughput, block by block: valid, or limited by the
 /// generator alone.
 pub(crate) fn lower_bounds(cell: &Cell<'_>) -> Series {
-    let is_bound = |trial: &&&TrialResult| trial.valid || is_limited_by_generator(trial);
+    let is_bound = |trial: &&&TrialResult| trial.valid || trial.is_limited_by_generator();
     let trials = cell.trials().iter().filter(is_bound);
     trials
         .map(|trial| (trial.block, THROUGHPUT.point(trial)))
         .filter(|(_, p)| *p != RepeatValue::Missing)
         .collect()
-}
-
-/// Whether the generator is the only reason why a trial does not count, so the server can do at
-/// least as much.
-pub(crate) fn is_limited_by_generator(trial: &TrialResult) -> bool {
-    !trial.valid
-        && invalid_codes(trial).next().is_some()
-        && invalid_codes(trial).all(is_generator_limit)
-}
-
-/// Returns the codes of the caveats that make a trial invalid.
-fn invalid_codes(trial: &TrialResult) -> impl Iterator<Item = Code> {
-    let invalid = trial.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid);
-    invalid.map(|caveat| caveat.code)
-}
-
-/// Whether a caveat states that the generator had no room.
-pub(crate) const fn is_generator_limit(code: Code) -> bool {
-    is_generators(code) || matches!(code, Code::Oversubscribed)
 }
 
 #[cfg(test)]

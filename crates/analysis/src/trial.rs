@@ -64,6 +64,20 @@ impl TrialResult {
     pub const fn is_unexpectedly_invalid(&self) -> bool {
         !self.valid && !self.refused
     }
+
+    /// Returns the codes of the caveats that make the trial invalid.
+    pub(crate) fn invalid_codes(&self) -> impl Iterator<Item = Code> {
+        let invalid = self.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid);
+        invalid.map(|caveat| caveat.code)
+    }
+
+    /// Whether the generator's capacity is the only reason why the trial does not count. The server
+    /// can then respond at least as fast, and each response cost it what was measured.
+    pub(crate) fn is_limited_by_generator(&self) -> bool {
+        !self.valid
+            && self.invalid_codes().next().is_some()
+            && self.invalid_codes().all(Code::is_generator_limit)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]

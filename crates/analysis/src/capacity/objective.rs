@@ -185,7 +185,7 @@ const DISTURBED: [Code; 2] = [Code::GeneratorStopped, Code::DroppedPackets];
 pub(super) const FAILURES: [Code; 3] = [Code::WrongAnswers, Code::NoAnswers, Code::Errors];
 
 /// Whether a caveat that disqualifies a load is about the generator, not about the server.
-pub(crate) const fn is_generators(code: Code) -> bool {
+const fn is_generators(code: Code) -> bool {
     matches!(code, Code::GeneratorBusy | Code::GeneratorCrowded | Code::GeneratorThrottled)
 }
 

@@ -400,7 +400,9 @@ impl<'a> GateCell<'a> {
         }
         match (state, &self.cell.sentence) {
             // The remaining repeats may be a selection of the better ones.
-            (GateState::Held, Some(uncounted)) if !self.cell.are_all_counted() => {
+            (GateState::Held, Some(uncounted))
+                if !self.cell.are_all_counted_for(self.gate.metric) =>
+            {
                 let text =
                     format!("{text} over the remaining repeats, but a gate needs all: {uncounted}");
                 (GateState::Undecided, Some(text))
@@ -426,7 +428,8 @@ impl<'a> GateCell<'a> {
     /// Whether some counted repeats of one run are not in a pair.
     fn lacks_pairs(&self) -> bool {
         let pairs = self.row.pairs.len();
-        pairs > 0 && pairs < self.cell.a.counted.max(self.cell.b.counted)
+        let counted = |side: &SideRepeats| side.counted_for(self.gate.metric);
+        pairs > 0 && pairs < counted(&self.cell.a).max(counted(&self.cell.b))
     }
 
     /// Appends the repeats that do not count.

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::{NoRatioReason, Side};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
+use crate::metric::Metric;
 use crate::number_format;
 use crate::other_programs;
 use crate::stats::permutation;
@@ -59,6 +60,9 @@ pub struct SideRepeats {
     /// Uncounted repeats in which the server served and did not fail: the generator, the machine or
     /// another server spoiled them.
     pub served: usize,
+    /// Uncounted repeats of which only the generator's capacity was the limit. They count for CPU
+    /// time per response.
+    pub limited: usize,
     /// Counted repeats in which requests failed: at most one request in a hundred, or the repeat
     /// would not count.
     pub with_failures: usize,
@@ -123,6 +127,7 @@ impl SideRepeats {
                 continue;
             };
             result.served += usize::from(trial.is_some() && cause == Cause::Measurement);
+            result.limited += usize::from(trial.is_some_and(|t| t.is_limited_by_generator()));
             result.add_uncounted(cause, reason, block);
         }
         result
@@ -179,6 +184,11 @@ impl SideRepeats {
         self.counted == self.planned
     }
 
+    /// Returns the number of repeats that count for a metric.
+    pub(super) const fn counted_for(&self, metric: &Metric) -> usize {
+        self.counted + if metric.includes_limited() { self.limited } else { 0 }
+    }
+
     /// Whether the server failed in most of the planned repeats. Noise does not cause such
     /// failures.
     fn is_broken(&self) -> bool {
@@ -194,10 +204,15 @@ impl SideRepeats {
     fn sentence(&self, name: &str) -> Option<String> {
         let reason = |group: &NotCounted| format!("{}: {}", group.reason, group.repeats.len());
         let reasons: Vec<String> = self.not_counted.iter().map(reason).collect();
-        (!self.are_all_counted()).then(|| {
+        let uncounted = self.planned - self.counted;
+        let exception = match self.limited {
+            0 => String::new(),
+            limited if limited == uncounted => ", except for CPU time per response".into(),
+            limited => format!(", except for CPU time per response in {limited} of them"),
+        };
+        (uncounted > 0).then(|| {
             format!(
-                "{} of {} repeats of {name} do not count ({})",
-                self.planned - self.counted,
+                "{uncounted} of {} repeats of {name} do not count ({}){exception}",
                 self.planned,
                 reasons.join(", ")
             )
@@ -238,6 +253,13 @@ impl CellRepeats {
 
     pub(super) const fn are_all_counted(&self) -> bool {
         self.a.are_all_counted() && self.b.are_all_counted() && self.b.planned > 0
+    }
+
+    /// Whether all repeats count for a metric.
+    pub(super) const fn are_all_counted_for(&self, metric: &Metric) -> bool {
+        self.a.counted_for(metric) == self.a.planned
+            && self.b.counted_for(metric) == self.b.planned
+            && self.b.planned > 0
     }
 
     /// `7 of 14 repeats of B do not count`, without reasons; `None`: all count.

@@ -15,7 +15,7 @@ use crate::caveat::{Caveat, Code, Severity, info};
 use crate::design::Design;
 use crate::load::offered::rate_text;
 use crate::other_programs;
-use crate::peak::{OpenStep, is_generator_limit};
+use crate::peak::OpenStep;
 use crate::stats::{ALPHA, PAIRS_TO_TELL_APART, REPEATS_FOR_INTERVAL, Trend, holm};
 
 /// The best throughput of a subject with a workload.
@@ -389,7 +389,7 @@ fn remedy(open: &[&Peak<'_>]) -> String {
                         with a thread on each";
     let reasons = || open.iter().flat_map(|peak| peak.open).filter_map(|step| step.reason);
     let is_by_others = reasons().any(|code| code == Code::Contaminated);
-    match (is_by_others, reasons().any(is_generator_limit)) {
+    match (is_by_others, reasons().any(Code::is_generator_limit)) {
         (true, true) => {
             format!("To measure them, {QUIET}. Where the generator was the limit, {CPUS}.")
         }

@@ -327,6 +327,40 @@ fn ratio_beyond_gate_misses_despite_lost_repeats() {
     );
 }
 
+/// The generator limits the number of requests, not the server's CPU time for each of them.
+#[test]
+fn limited_repeats_count_for_cpu_time_only() {
+    let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
+    run.trials.iter_mut().for_each(|trial| {
+        trial.load.samples = fixture::record_with_threads(&[(100, 0)]).samples;
+    });
+    spoil(&mut run, 1, 2, RepeatOutcome::GeneratorBusy);
+    let options = ComparisonOptions {
+        gates: Gate::parse("cpu_us_per_request>+50%,throughput<-50%").unwrap(),
+        ..ComparisonOptions::default()
+    };
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options);
+    let states: Vec<GateState> = comparison.gates.iter().map(|gate| gate.state).collect();
+    assert_eq!(states, [GateState::Held, GateState::Undecided], "{:?}", comparison.gates);
+    let counts = |key| {
+        let row = comparison.rows.iter().find(|row| row.metric == key).unwrap();
+        (row.a.values.len(), row.b.values.len(), row.pairs.len())
+    };
+    assert_eq!(counts("server_cpu_us_per_request"), (14, 14, 14));
+    assert_eq!(counts("throughput_rps"), (14, 12, 12));
+    let sentence = comparison.repeats[0].sentence.as_deref().unwrap();
+    let expected = "2 of 14 repeats of B do not count (the generator was the limit: 2), except \
+                    for CPU time per response";
+    assert_eq!(sentence, expected);
+    // A repeat that does not count for another reason counts for no metric.
+    spoil(&mut run, 1, 1, RepeatOutcome::WrongAnswers);
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options);
+    assert_eq!(comparison.repeats[0].b.limited, 1);
+    let sentence = comparison.repeats[0].sentence.as_deref().unwrap();
+    assert!(sentence.contains("), except for CPU time per response in 1 of them"), "{sentence}");
+    assert!(comparison.gates.iter().all(|gate| gate.state != GateState::Held));
+}
+
 /// Failures of the control are attributed to the machine.
 #[test]
 fn control_failures_excuse_as_many_server_failures() {
