@@ -146,8 +146,10 @@ pub(crate) struct Recorder {
     latest_intended: Instant,
     /// Instant up to which the current interval contains the time in flight.
     in_flight_until: Instant,
-    /// Intended start and hand-over of the last request that was handed over.
-    last_hand_over: Option<(Instant, Instant)>,
+    /// Intended start of the last arrival in an open loop.
+    last_arrival: Option<Instant>,
+    /// Hand-over of the last request that was sent for the first time.
+    last_hand_over: Option<Instant>,
     /// Complete responses, correct or not, since the worker began, in all phases.
     pub(crate) responses: u64,
     pub(crate) books: Books,
@@ -218,6 +220,7 @@ impl Recorder {
             in_flight: 0,
             latest_intended: Instant::default(),
             in_flight_until: began,
+            last_arrival: None,
             last_hand_over: None,
             responses: 0,
             books: Books::default(),
@@ -385,16 +388,29 @@ impl Recorder {
         }
     }
 
-    /// Records the gap between two consecutive requests of a schedule, as intended and as achieved.
-    pub(crate) fn record_hand_over(&mut self, exchange: &Exchange) {
-        let (intended, sent) = (exchange.intended, exchange.sent);
-        // Arrivals that waited for a connection leave in a burst. The send lag has their wait, and
-        // the gaps show the burst that the server received.
-        if let Some((last_intended, last_sent)) = self.last_hand_over.replace((intended, sent))
+    /// Counts an arrival of an open loop, and records its intended gap from the one before. It is
+    /// recorded here, because connections may hand requests over in another order.
+    pub(crate) fn record_arrival(&mut self, intended: Instant) {
+        self.record_scheduled(intended);
+        if let Some(last) = self.last_arrival.replace(intended)
             && self.is_in_window(intended)
         {
-            self.distributions.intended_gap.record(intended.ns_since(last_intended));
-            self.distributions.send_gap.record(sent.ns_since(last_sent));
+            self.distributions.intended_gap.record(intended.ns_since(last));
+        }
+    }
+
+    /// Records the achieved gap between two requests of a schedule. A request that is sent again
+    /// has no place in the schedule.
+    pub(crate) fn record_hand_over(&mut self, exchange: &Exchange) {
+        if exchange.is_resent {
+            return;
+        }
+        // Arrivals that waited for a connection leave in a burst. The send lag has their wait, and
+        // the gaps show the burst that the server received.
+        if let Some(last) = self.last_hand_over.replace(exchange.sent)
+            && self.is_in_window(exchange.intended)
+        {
+            self.distributions.send_gap.record(exchange.sent.ns_since(last));
         }
     }
 

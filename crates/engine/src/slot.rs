@@ -32,6 +32,8 @@ pub(crate) struct Exchange {
     /// End of its request in the byte stream of its connection. 0: unknown; requests that leave in
     /// one piece do not need it.
     pub(crate) end_offset: u64,
+    /// Whether its request was sent before, on a connection that ended or refused it.
+    pub(crate) is_resent: bool,
     /// Number of retries because a server refused to process it.
     pub(crate) retries: u8,
     /// Number of its random draw: a retry sends the same bytes.
@@ -46,6 +48,7 @@ impl Exchange {
             sent: Instant::NEVER,
             first_byte: Instant::NEVER,
             end_offset: 0,
+            is_resent: self.is_resent || self.sent != Instant::NEVER,
             ..self
         }
     }
@@ -69,6 +72,7 @@ impl Exchange {
             request,
             is_checked_in_full: false,
             end_offset: 0,
+            is_resent: false,
             retries: 0,
             draw: Draw::NONE,
         }

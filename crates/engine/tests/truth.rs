@@ -47,6 +47,25 @@ fn server_pause_shows_in_response_time_not_service_time() {
     assert!((975..=1000).contains(&late), "{late} late sends");
 }
 
+/// A server closes connections politely with pipelined requests on them, which are sent again. The
+/// schedule has even gaps nevertheless, and each request one achieved gap.
+#[test]
+fn requests_sent_again_leave_intended_gaps_even() {
+    let mut model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
+    model.faults = vec![(Fault::PoliteClose, 0.2)];
+    let mut load = config(4, &Arrivals::Constant { rate: 2000.0 }, 2);
+    load.pipeline = 8;
+    let result = sim::simulate(World::new(1, model), load);
+    assert!(result.report.connections.opened > 100, "{:?}", result.report.connections);
+    let intended = times(&result, |i| &i.intended_gap);
+    assert_eq!(intended.count(), 3999);
+    // Recordings round by a thousandth.
+    for gap in [intended.min(), intended.max()] {
+        assert!(gap.unwrap().abs_diff(MS / 2) <= 500, "{gap:?}");
+    }
+    assert_eq!(times(&result, |i| &i.send_gap).count(), 3999);
+}
+
 /// The same world under a closed loop: each connection shows the pause once. This is coordinated
 /// omission, and it shows that the test above can fail.
 #[test]

@@ -248,7 +248,7 @@ impl Worker {
                 break;
             };
             let intended = self.began.plus(due);
-            self.recorder.record_scheduled(intended);
+            self.recorder.record_arrival(intended);
             self.started += 1;
             if let Some(conn) = self.take_idle() {
                 self.recorder.record_start(intended, now);
