@@ -29,3 +29,15 @@ pub fn amount(call: &str) -> Option<Amount> {
         _ => return None,
     })
 }
+
+/// Whether a call may transfer bytes that its result does not count: it returns a number of
+/// messages, or of submissions.
+#[must_use]
+pub fn hides_bytes(call: &str, kind: Amount) -> bool {
+    match call {
+        "recvmmsg" => kind == Amount::Read,
+        "sendmmsg" => kind == Amount::Written,
+        "io_uring_enter" => matches!(kind, Amount::Read | Amount::Written),
+        _ => false,
+    }
+}

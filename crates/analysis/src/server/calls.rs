@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::sample::{CallUse, CallsUse};
-use dyno_archive::syscall::{Amount, amount};
+use dyno_archive::syscall::{Amount, amount, hides_bytes};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -115,7 +115,9 @@ impl CallSum {
             .filter(|(name, _)| amount(name) == Some(kind))
             .map(|(_, call)| CallSum::new(call));
         let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
-        sums.fold(CallSum { calls: 0, succeeded: Some(0), returned: Some(0) }, |a, b| CallSum {
+        let has_hidden_bytes = calls.keys().any(|name| hides_bytes(name, kind));
+        let returned = (!has_hidden_bytes).then_some(0);
+        sums.fold(CallSum { calls: 0, succeeded: Some(0), returned }, |a, b| CallSum {
             calls: a.calls + b.calls,
             succeeded: sum(a.succeeded, b.succeeded),
             returned: sum(a.returned, b.returned),
@@ -188,6 +190,23 @@ mod tests {
             (transfers(1.2, 50.0, Some(50.0)), transfers(1.0, 100.0, Some(100.0)))
         );
         assert_eq!(calls.events_per_wait, Some(10.0));
+    }
+
+    /// A call that returns a number of messages or submissions hides how many bytes it moved.
+    #[test]
+    fn bytes_are_unknown_if_a_call_hides_them() {
+        let bytes = |name| {
+            let last = calls_use(
+                100,
+                &[("read", [9, 0, 0, 90]), ("write", [9, 0, 0, 90]), (name, [1, 0, 0, 2])],
+            );
+            let calls = CallRates::from_readings(&CallsUse::default(), &last).unwrap();
+            [calls.reads, calls.writes].map(|all| all.unwrap().bytes_per_response.is_some())
+        };
+        assert_eq!(bytes("close"), [true, true]);
+        assert_eq!(bytes("recvmmsg"), [false, true]);
+        assert_eq!(bytes("sendmmsg"), [true, false]);
+        assert_eq!(bytes("io_uring_enter"), [false, false]);
     }
 
     #[test]

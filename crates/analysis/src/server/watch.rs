@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::Sample;
 use dyno_archive::sample::{CallUse, CallsUse, CgroupUse, NetworkUse, Party};
-use dyno_archive::syscall::{Amount, amount};
+use dyno_archive::syscall::{Amount, amount, hides_bytes};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -70,8 +70,10 @@ pub struct Syscalls {
     /// calls while they are counted.
     pub is_lower_bound: bool,
     pub by_name_per_s: BTreeMap<String, f64>,
-    /// `None`: return values were not observed.
+    /// `None`: return values were not observed, or a call that was made does not return the bytes
+    /// (`recvmmsg`, `io_uring_enter`).
     pub bytes_read_per_s: Option<f64>,
+    /// The same of bytes written (`sendmmsg`, `io_uring_enter`).
     pub bytes_written_per_s: Option<f64>,
 }
 
@@ -117,6 +119,9 @@ impl Syscalls {
         let calls = CallUse::all_since(&last.by_name, &first.by_name);
         let per_s = |n: u64| n as f64 / counted_s;
         let bytes = |kind: Amount| {
+            if calls.keys().any(|name| hides_bytes(name, kind)) {
+                return None;
+            }
             let matching = calls.iter().filter(|(name, _)| amount(name) == Some(kind));
             matching.map(|(_, call)| call.returned).sum::<Option<u64>>().map(per_s)
         };
