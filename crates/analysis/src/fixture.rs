@@ -9,8 +9,8 @@ use dyno_archive::interval::Interval;
 use dyno_archive::load::{Books, ClientUse, Connections, Edges, UnansweredAges};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{
-    self, Arm, Arrivals, Conditions, DriverKind, Http2, Launch, Load, Order, Placement, Plan,
-    ReportOptions, Request, Spin, Step, Subject, Suite, Workload,
+    self, Arm, Arrivals, Conditions, ConnectionSettings, DriverKind, Http2, Launch, Load, Order,
+    Placement, Plan, ReportOptions, Request, Spin, Step, Subject, Suite, Workload,
 };
 use dyno_archive::sample::{CgroupUse, PartyUse, ThreadUse};
 use dyno_archive::start::{PartStart, StartRecord, WarmUp, WarmUpEnd, WarmUpSlice};
@@ -105,6 +105,7 @@ pub fn load() -> Load {
         until_steady: None,
         still_warming: dyno_archive::plan::StillWarming::Refused,
         proxy_protocol: None,
+        connection: ConnectionSettings::default(),
         order: dyno_archive::plan::Order::Fixed,
         duration_ns: S,
         requests: None,

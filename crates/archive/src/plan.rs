@@ -11,8 +11,9 @@ use crate::Party;
 use crate::probe::Probe;
 pub use crate::workload::{Body, Expect, ImportChange, OWN_VALUE, Page, Request, Workload};
 pub use load::{
-    Arrival, Arrivals, DriverKind, Gaps, Http2, Load, LoadModel, Priority, ProxyProtocol,
-    Reconnect, Segment, Spin, Step, StillWarming, UntilSteady,
+    AcceptedCertificates, Arrival, Arrivals, ConnectionSettings, DriverKind, Gaps, Http2, Load,
+    LoadModel, Priority, ProxyProtocol, Reconnect, Segment, Spin, Step, StillWarming, TlsSettings,
+    UntilSteady,
 };
 
 /// Everything that was decided before the first process started.
@@ -655,6 +656,7 @@ mod tests {
             driver: DriverKind::Uring,
             http2: Http2::default(),
             proxy_protocol: None,
+            connection: ConnectionSettings::default(),
             steps: Vec::new(),
         };
         assert_eq!(LoadChanges::default().applied_to(&load), load);

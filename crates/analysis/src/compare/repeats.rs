@@ -180,10 +180,6 @@ impl SideRepeats {
         )
     }
 
-    pub(super) const fn are_all_counted(&self) -> bool {
-        self.counted == self.planned
-    }
-
     /// Returns the number of repeats that count for a metric.
     pub(super) const fn counted_for(&self, metric: &Metric) -> usize {
         self.counted + if metric.includes_limited() { self.limited } else { 0 }
@@ -249,10 +245,6 @@ impl CellRepeats {
     /// Whether the server of `b` failed in most repeats, and that of `a` did not.
     pub(super) fn has_broken_b(&self) -> bool {
         self.b.is_broken() && self.a.is_working()
-    }
-
-    pub(super) const fn are_all_counted(&self) -> bool {
-        self.a.are_all_counted() && self.b.are_all_counted() && self.b.planned > 0
     }
 
     /// Whether all repeats count for a metric.

@@ -55,6 +55,37 @@ fn throughput(comparison: &ComparisonResult) -> &ComparisonRow {
     comparison.rows.iter().find(|row| row.metric == "throughput_rps" && !row.control).unwrap()
 }
 
+/// Loads without a suite may use other connections than those of suites.
+#[test]
+fn differing_connections_are_reported() {
+    use dyno_archive::plan::{AcceptedCertificates, ConnectionSettings, TlsSettings};
+    let tls = TlsSettings {
+        resumption: true,
+        certificates: AcceptedCertificates::System,
+        client_certificate: false,
+    };
+    let with_tls = |tls| ConnectionSettings { tls: Some(tls), ..ConnectionSettings::default() };
+    let local = vec!["127.0.0.5".parse().unwrap()];
+    let any = AcceptedCertificates::Any;
+    for (other, name) in [
+        (ConnectionSettings { unix_socket: true, ..with_tls(tls.clone()) }, "unix_socket"),
+        (ConnectionSettings { sources: local, ..with_tls(tls.clone()) }, "sources"),
+        (with_tls(TlsSettings { resumption: false, ..tls.clone() }), "tls.resumption"),
+        (with_tls(TlsSettings { certificates: any, ..tls.clone() }), "tls.certificates"),
+        (with_tls(TlsSettings { client_certificate: true, ..tls.clone() }), "tls.client"),
+    ] {
+        let mut before = run_with_servers("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+        before.header.plan.load.connection = with_tls(tls.clone());
+        let mut after = before.clone();
+        after.header.id = "s".into();
+        after.header.plan.load.connection = other;
+        let options = ComparisonOptions::default();
+        let differences = compare_runs((&before, None), (&after, None), &options).differences;
+        assert_eq!(differences.len(), 1, "{differences:?}");
+        assert!(differences[0].what.starts_with(&format!("load.connection.{name}")), "{name}");
+    }
+}
+
 /// Two pulses with the same ends: an older archive has both as first passes.
 #[test]
 fn passes_of_an_older_archive_have_counterparts() {

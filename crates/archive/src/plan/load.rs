@@ -1,5 +1,7 @@
 //! The load of a plan: connections, arrivals and limits.
 
+use std::net::IpAddr;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +48,8 @@ pub struct Load {
     /// request, or with TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyProtocol>,
+    #[serde(default, skip_serializing_if = "ConnectionSettings::is_default")]
+    pub connection: ConnectionSettings,
     /// Distinct steps. The trials hold which of them a workload has: protocols have streams or
     /// pipelines.
     pub steps: Vec<Step>,
@@ -57,6 +61,46 @@ impl Load {
     pub fn set_duration_ns(&self) -> Option<u64> {
         Some(self.duration_ns).filter(|ns| *ns > 0)
     }
+}
+
+/// Settings of a load's connections that suites leave at their defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ConnectionSettings {
+    /// Whether connections lead to a Unix socket, not to a TCP port.
+    pub unix_socket: bool,
+    /// Local addresses, which connections use in rotation; empty: the kernel chooses.
+    pub sources: Vec<IpAddr>,
+    /// `None`: a load without TLS.
+    pub tls: Option<TlsSettings>,
+}
+
+impl ConnectionSettings {
+    fn is_default(&self) -> bool {
+        *self == ConnectionSettings::default()
+    }
+}
+
+/// TLS settings of a load without a suite.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TlsSettings {
+    /// Whether later handshakes resume the session of an earlier one.
+    pub resumption: bool,
+    pub certificates: AcceptedCertificates,
+    /// Whether the client sends a certificate if the server requests one.
+    pub client_certificate: bool,
+}
+
+/// Certificates of servers that a load accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AcceptedCertificates {
+    /// Those that this system trusts.
+    System,
+    /// Those of an authority in a file.
+    File,
+    /// Any, without verification.
+    Any,
 }
 
 /// A version of the PROXY protocol.

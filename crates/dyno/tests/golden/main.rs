@@ -151,6 +151,7 @@ fn load() -> Load {
     Load {
         still_warming: dyno_archive::plan::StillWarming::Refused,
         proxy_protocol: None,
+        connection: plan::ConnectionSettings::default(),
         order: dyno_archive::plan::Order::Fixed,
         warmup_ns: 100 * MS,
         until_steady: Some(UntilSteady { limit_ns: 60_000 * MS }),

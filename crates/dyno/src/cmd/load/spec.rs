@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dyno_analysis::load::LoadConfig;
-use dyno_archive::plan::{Arrivals, Gaps, Load, Request, Spin, Step, Workload};
+use dyno_archive::plan::{
+    AcceptedCertificates, Arrivals, ConnectionSettings, Gaps, Load, Request, Spin, Step,
+    TlsSettings, Workload,
+};
 use dyno_contract::tls::{SessionResumption, TlsOptions, TrustedCertificates};
 use dyno_driver::{Endpoint, PeerAddress};
 use dyno_engine::{Http2, Protocol};
@@ -232,14 +235,12 @@ pub fn spec(
     let settings = load_settings(args, http2);
     let endpoint = target::endpoint(args, url, Duration::from_nanos(settings.connect_timeout_ns))?;
     let protocol = workload.protocol;
+    let tls = (url.scheme == Scheme::Https).then(|| tls(args, url, protocol)).transpose()?;
     let cpus = args.cpus.clone().map_or_else(Vec::new, |cpus| cpus.0);
     let threads = threads(args, &endpoint, connections);
     let step =
         Step { connections, streams: streams(args), pipeline: args.pipeline, arrivals, pass: 1 };
     Ok(LoadSpec {
-        endpoint,
-        protocol,
-        tls: (url.scheme == Scheme::Https).then(|| tls(args, url, protocol)).transpose()?,
         traffic: Arc::new(compiled),
         page_connections: workload.page_connections(),
         spin: polling(spin(args), &step.arrivals, leaves_a_cpu(threads, &cpus)),
@@ -250,8 +251,12 @@ pub fn spec(
             interval_ns: args.interval.0,
             threads,
             steps: vec![step.clone()],
+            connection: connection_settings(&endpoint, tls.as_ref()),
             ..settings
         },
+        endpoint,
+        protocol,
+        tls,
         step,
         trace,
         slices: None,
@@ -467,6 +472,23 @@ fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOpti
     // the load.
     options.configure().map_err(bad)?;
     Ok(options)
+}
+
+fn connection_settings(endpoint: &Endpoint, tls: Option<&TlsOptions>) -> ConnectionSettings {
+    let tls_settings = |tls: &TlsOptions| TlsSettings {
+        resumption: matches!(tls.resumption, SessionResumption::On),
+        certificates: match tls.trust {
+            TrustedCertificates::System => AcceptedCertificates::System,
+            TrustedCertificates::File(_) => AcceptedCertificates::File,
+            TrustedCertificates::Any => AcceptedCertificates::Any,
+        },
+        client_certificate: tls.identity.is_some(),
+    };
+    ConnectionSettings {
+        unix_socket: matches!(endpoint.peer, PeerAddress::Unix(_)),
+        sources: endpoint.sources.clone(),
+        tls: tls.map(tls_settings),
+    }
 }
 
 pub fn config(spec: &LoadSpec, url: &Url, workload: &Workload) -> LoadConfig {
