@@ -150,6 +150,9 @@ pub struct Exchanges {
     pub failed: u64,
     pub dropped: u64,
     pub in_flight_at_end: u64,
+    /// Those in flight at the end of a load that was ended early, which count as neither failed nor
+    /// lost.
+    pub cut_off: u64,
     /// Answered but not measured: intended before the window.
     pub warmup_completed: u64,
     /// Requests of the warm-up without a correct response. They are in no other number.
@@ -173,15 +176,21 @@ impl Exchanges {
             failed: self.failed + other.failed,
             dropped: self.dropped + other.dropped,
             in_flight_at_end: self.in_flight_at_end + other.in_flight_at_end,
+            cut_off: self.cut_off + other.cut_off,
             warmup_completed: self.warmup_completed + other.warmup_completed,
             warmup_failed: self.warmup_failed + other.warmup_failed,
         }
     }
 
-    /// Due exchanges without a complete response: failed, in flight at the end, or dropped.
+    /// Returns the exchanges that were in flight at the end though the load was not ended early.
+    pub(crate) const fn unanswered(&self) -> u64 {
+        self.in_flight_at_end - self.cut_off
+    }
+
+    /// Due exchanges without a complete response: failed, unanswered, or dropped.
     #[must_use]
-    pub fn lost_count(&self) -> u64 {
-        self.failed.saturating_add(self.in_flight_at_end).saturating_add(self.dropped)
+    pub const fn lost_count(&self) -> u64 {
+        self.failed.saturating_add(self.unanswered()).saturating_add(self.dropped)
     }
 }
 
@@ -418,7 +427,9 @@ pub fn is_done(record: &LoadRecord, load: &plan::Load) -> bool {
     // `in_flight_at_end` includes requests that are still queued.
     let is_complete =
         load.requests.is_some_and(|total| books.due() >= total && books.in_flight_at_end == 0);
-    is_complete || load.set_duration_ns().is_some_and(|ns| closes.saturating_sub(opens) >= ns)
+    let has_full_window =
+        || load.set_duration_ns().is_some_and(|ns| closes.saturating_sub(opens) >= ns);
+    is_complete || !record.cut_short && has_full_window()
 }
 
 fn exchanges(record: &LoadRecord) -> Exchanges {
@@ -437,6 +448,7 @@ fn exchanges(record: &LoadRecord) -> Exchanges {
         failed: books.failed,
         dropped: books.dropped,
         in_flight_at_end: books.in_flight_at_end,
+        cut_off: if record.cut_short { books.in_flight_at_end } else { 0 },
         warmup_completed: warmup().map(Outcomes::completed_count).sum(),
         warmup_failed: warmup().map(|outcomes| outcomes.total() - outcomes.get(Outcome::Ok)).sum(),
     }

@@ -61,7 +61,14 @@ pub(super) fn caveats(
         ceiling(result),
         partial_checks(result),
         record.cut_short.then(|| {
-            info(Code::CutShort, "This load was ended early: the window is shorter than planned.")
+            let message = match result.exchanges.cut_off {
+                0 => "This load was ended early: its window is shorter than planned.".into(),
+                n => format!(
+                    "This load was ended early. {n} requests were in flight then, and do not count \
+                     as failed."
+                ),
+            };
+            info(Code::CutShort, message)
         }),
         missing_tcp_counters(result),
         short_window(result),
@@ -269,7 +276,7 @@ fn errors(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let is_reported = exchanges.failed > 0 || share > MAX_LOST;
     (is_reported && !is_refused_as_intended(result, context)).then(|| {
         let without_outcome =
-            [(exchanges.in_flight_at_end, "in flight at the end"), (exchanges.dropped, "dropped")];
+            [(exchanges.unanswered(), "in flight at the end"), (exchanges.dropped, "dropped")];
         let without_outcome = without_outcome
             .into_iter()
             .filter(|(n, _)| *n > 0)

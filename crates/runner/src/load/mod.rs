@@ -15,7 +15,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use dyno_archive::plan::{self, Arrivals, DriverKind, Step};
+use dyno_archive::plan::{self, Arrivals, ConnectionSettings, DriverKind, Step};
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, sys};
@@ -28,7 +28,7 @@ use crate::limits::{BEGIN_NOTICE_NS, INTERVALS_PER_SLICE, STEP_WARMUP_NS, STOP_C
 use crate::machine;
 use agent::{CommonStart, LoadState, WorkerMessage, worker};
 use control::Control;
-use record::{LoadControl, assemble};
+use record::{Cut, LoadControl, assemble};
 
 pub use agent::ResponseCounts;
 pub(crate) use preflight::spare_files;
@@ -157,6 +157,7 @@ pub fn default_load() -> plan::Load {
         until_steady: None,
         still_warming: plan::StillWarming::Refused,
         proxy_protocol: None,
+        connection: ConnectionSettings::default(),
         order: plan::Order::Fixed,
         duration_ns: 10 * S,
         requests: None,
@@ -377,7 +378,8 @@ struct Follower<'a> {
     control: Control,
     machine: machine::MachineWatch,
     failure: Option<String>,
-    cut_short: bool,
+    /// Phase in which the load was ended before its time.
+    cut: Option<Cut>,
 }
 
 impl<'a> Follower<'a> {
@@ -389,7 +391,7 @@ impl<'a> Follower<'a> {
             control: Control::new(spec.window(), shared.threads()).with_slices(spec.slices),
             machine: machine::MachineWatch::new(&spec.cpus),
             failure: None,
-            cut_short: false,
+            cut: None,
         }
     }
 
@@ -401,8 +403,7 @@ impl<'a> Follower<'a> {
             && self.shared.end(Stop::Now(sys::now().plus(BEGIN_NOTICE_NS)))
         {
             match reason {
-                // After the window, only the drain is cut short.
-                LoadStopReason::Stopped => self.cut_short = !self.is_window_over(),
+                LoadStopReason::Stopped => self.note_cut(),
                 LoadStopReason::ServerFailed(words) => self.failure = Some(words),
             }
         }
@@ -411,8 +412,13 @@ impl<'a> Follower<'a> {
     /// Ends the load because another one that runs together with it ends.
     fn end_with(&mut self, stop: Stop) {
         if self.shared.end(stop) {
-            self.cut_short = !self.is_window_over();
+            self.note_cut();
         }
+    }
+
+    /// Notes that the load ends before its time.
+    fn note_cut(&mut self) {
+        self.cut = Some(if self.is_window_over() { Cut::Drain } else { Cut::Window });
     }
 
     fn is_window_over(&self) -> bool {
@@ -478,7 +484,7 @@ impl<'a> Follower<'a> {
             rss_peak_bytes: dyno_observer::proc::own_rss_peak_bytes(),
             machine: self.machine.finish(),
             failure: self.failure,
-            cut_short: self.cut_short,
+            cut: self.cut,
         };
         let mut record = assemble(load_control, self.control.finish(), reports);
         record.at_once = spec.at_once;

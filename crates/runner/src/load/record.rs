@@ -23,7 +23,17 @@ pub(super) struct LoadControl {
     pub(super) machine: Option<MachineUse>,
     /// Failure of the server under the load; `None`: it did not fail.
     pub(super) failure: Option<String>,
-    pub(super) cut_short: bool,
+    /// Phase in which the load was ended before its time.
+    pub(super) cut: Option<Cut>,
+}
+
+/// Phase of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// The warm-up or the measured window.
+    Window,
+    /// The wait for the last responses.
+    Drain,
 }
 
 /// Joins all reports of one load into its record.
@@ -59,7 +69,7 @@ pub(super) fn assemble(
         runtime: Vec::new(),
         probes: ProbesUse::default(),
         server_failure: control.failure,
-        cut_short: control.cut_short,
+        cut_short: false,
         silences: None,
         address: None,
         timeouts: Timeouts::default(),
@@ -68,6 +78,12 @@ pub(super) fn assemble(
     reports.into_iter().for_each(|report| add_report(&mut record, report));
     let window_ns = record.window_ns;
     record.silences = record.silences.map(|all| silence::long_silences(&all, window_ns));
+    record.cut_short = match control.cut {
+        Some(Cut::Window) => true,
+        // If all responses had arrived, nothing was cut off.
+        Some(Cut::Drain) => record.books.in_flight_at_end > 0,
+        None => false,
+    };
     record
 }
 

@@ -42,7 +42,7 @@ pub fn simulate(
         rss_peak_bytes: None,
         machine: None,
         failure: None,
-        cut_short: false,
+        cut: None,
     };
     Ok(assemble(load_control, control.finish(), reports))
 }

@@ -601,6 +601,31 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss_severity: None,
     },
     Case {
+        code: Code::CutShort,
+        severity: Severity::Info,
+        message: "20 requests were in flight then, and do not count as failed.",
+        evidence: "{}",
+        trigger: |w| {
+            w.leave_in_flight(20);
+            w.record.cut_short = true;
+        },
+        near_miss: |w| w.leave_in_flight(20),
+        near_miss_severity: None,
+    },
+    // Requests that the end of the load cut off are not failures of the server.
+    Case {
+        code: Code::Errors,
+        severity: Severity::Invalid,
+        message: "20 in flight at the end",
+        evidence: "{}",
+        trigger: |w| w.leave_in_flight(20),
+        near_miss: |w| {
+            w.leave_in_flight(20);
+            w.record.cut_short = true;
+        },
+        near_miss_severity: None,
+    },
+    Case {
         code: Code::TcpNotMeasured,
         severity: Severity::Info,
         message: "TCP segments are unknown:",
