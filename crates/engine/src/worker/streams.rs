@@ -1,5 +1,5 @@
-//! Sends and reads exchanges as HTTP/2 streams: the counterpart of `exchanges`, which handles
-//! HTTP/1.1.
+//! Sends and reads exchanges as HTTP/2 streams: the counterpart of `requests` and `responses`,
+//! which handle HTTP/1.1.
 
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Http2;
@@ -7,7 +7,7 @@ use dyno_wire::h2::settings::ClientSettings;
 use dyno_wire::h2::{Client, ClientEvent, EncodedRequest, ErrorCode, Http2Error, Io, StreamKey};
 
 use super::Worker;
-use super::exchanges::{ConnectionAfterRead, WireError};
+use super::responses::{ConnectionAfterRead, WireError};
 use crate::driver::{ConnId, Driver};
 use crate::expect::ResponseState;
 use crate::slot::{
