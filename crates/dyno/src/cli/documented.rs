@@ -65,7 +65,7 @@ fn commands(page: &Path, text: &str) -> Vec<DocumentedCommand> {
                         is_refused: false,
                     });
                 }
-                (None, Some(previous)) if line > first && content.starts_with("error: ") => {
+                (None, Some(previous)) if line > first && content.starts_with("dyno: ") => {
                     previous.is_refused = true;
                 }
                 _ => {}
@@ -119,7 +119,7 @@ fn documented_commands_are_accepted() {
 #[test]
 fn commands_finds_commands_and_errors() {
     let text = "dyno load x\n```\n$ dyno load http://h/ -c 8 \\\n   -d 1s   a remark\nok\n\
-                $ dyno load http://h/ -host a\nerror: no\n```\ndyno plan";
+                $ dyno load http://h/ -host a\ndyno: no\n```\ndyno plan";
     let found = commands(Path::new("a.md"), text);
     let lines: Vec<(usize, bool)> = found.iter().map(|c| (c.line, c.is_refused)).collect();
     assert_eq!(lines, [(3, false), (6, true)]);

@@ -1,6 +1,8 @@
 //! Parses the values of options: times, numbers and CPUs.
 
 use std::borrow::Cow;
+use std::fmt::Display;
+use std::str::FromStr;
 
 /// Nanoseconds, as an argument.
 #[derive(Clone, Copy, Debug)]
@@ -79,4 +81,15 @@ pub(super) fn count(text: &str) -> Result<u64, String> {
 /// Parses a 32-bit number, such as the number of threads.
 pub(super) fn small_count(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("must be a whole number from 1 to {}", u32::MAX))
+}
+
+/// Returns a parser of whole numbers from `min` to `max`.
+pub(super) fn whole_number<T>(min: T, max: T) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: Copy + Display + FromStr + PartialOrd,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| (min..=max).contains(number));
+        number.ok_or_else(|| format!("must be a whole number from {min} to {max}"))
+    }
 }

@@ -117,17 +117,19 @@ fn misuse_hint(
         .flatten()
         .find_map(|typed| Some((typed, equivalent_hints(typed, is_relevant)?)))?;
     let problem = match value {
-        Some(value) => {
-            // The parser may repeat the value, and may separate its advice by a semicolon.
-            let quoted = format!("{value:?}");
-            let problem = problem?.trim_start_matches(&quoted).trim_start_matches(": ").trim();
-            format!("{typed} {quoted}: {}", problem.replacen("; ", "\nhint: ", 1))
-        }
+        Some(value) => invalid_value(typed, value, problem?),
         None => format!("{typed}: needs a value"),
     };
     let same =
         if typed == long { String::new() } else { format!("\nhint: {typed} is {long} here") };
     Some(format!("{problem}{same}{elsewhere}"))
+}
+
+/// Formats an invalid value with the message of its parser. The parser may repeat the value.
+pub fn invalid_value(option: &str, value: &str, problem: &str) -> String {
+    let quoted = format!("{value:?}");
+    let problem = problem.trim_start_matches(&quoted).trim_start_matches(": ").trim();
+    format!("{option} {quoted}: {problem}")
 }
 
 /// Returns a hint for a long name after one dash, as in Go's tools. clap would read `-rate 100` as
