@@ -13,7 +13,7 @@ use dyno_report::terminal::line;
 use super::report::{check_output, escape_for_terminal, is_standard_output, write_file, write_out};
 use crate::cli::{ProfileArgs, ProfileFormat};
 use crate::exit::{Exit, bad, unwritten};
-use crate::progress::shape;
+use crate::progress::describe_step;
 use crate::terminal;
 
 pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
@@ -94,7 +94,7 @@ impl ChosenProfile<'_> {
 fn trial_name(plan: &Plan, trial: usize) -> String {
     let planned = &plan.trials[trial];
     let block = plan.launches[planned.launch].block + 1;
-    format!("{}, {}, repeat {block}", plan.arms[planned.arm].name, shape(plan, trial))
+    format!("{}, {}, repeat {block}", plan.arms[planned.arm].name, describe_step(plan, trial))
 }
 
 fn list_profiles(run: &Run) -> String {
