@@ -239,8 +239,8 @@ fn descriptor(file: &File) -> PathBuf {
     Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }
 
-fn refused_error(name: &Path, why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {why}", name.display()))
+fn refused_error(name: &Path, reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {reason}", name.display()))
 }
 
 /// Error for a link that leads out of its folder.
@@ -364,7 +364,7 @@ mod tests {
         let read =
             |name: &str| read_without_links(Path::new(name), &folder, 1).map_err(|e| e.to_string());
         assert_eq!(read("sub/a").unwrap(), b"1");
-        for (odd, why) in [
+        for (odd, reason) in [
             ("link", "is a link"),
             ("linked/a", "is reached through one"),
             ("device", "is a link"),
@@ -377,7 +377,7 @@ mod tests {
             ("absent", "No such file"),
         ] {
             let error = read(odd).unwrap_err();
-            assert!(error.contains(why), "{odd}: {error}");
+            assert!(error.contains(reason), "{odd}: {error}");
         }
         // A device itself, and a file that hides its length.
         let read =

@@ -437,8 +437,8 @@ mod tests {
     #[test]
     fn process_that_left_its_group_is_moved_back_and_ended() {
         let groups = Groups::prepare(Layout::read(), &Guard::start().unwrap());
-        if let Some(why) = groups.unavailable_reason() {
-            return not_run(&format!("a server that leaves its control group: {why}"));
+        if let Some(reason) = groups.unavailable_reason() {
+            return not_run(&format!("a server that leaves its control group: {reason}"));
         }
         let process = start(&format!("{DAEMON}; exec sleep 98755"), &groups);
         let daemon = daemon(&process);

@@ -286,19 +286,20 @@ mod tests {
 
     #[test]
     fn tool_is_ended_at_deadline_interrupt_or_output_limit() {
-        let why =
-            |answer| if let ToolAnswer::None(why) = answer { why } else { panic!("{answer:?}") };
+        let reason = |answer| {
+            if let ToolAnswer::None(reason) = answer { reason } else { panic!("{answer:?}") }
+        };
         let late = ask("setsid sleep 98766; true", Duration::from_millis(100), &Interrupts::new());
-        assert_eq!(why(late), "had not ended after 100 ms");
+        assert_eq!(reason(late), "had not ended after 100 ms");
         assert!(!is_running("sleep 98766"));
         // A stopped minder does not prevent that.
         let late =
             ask("kill -STOP $PPID; sleep 98766", Duration::from_millis(100), &Interrupts::new());
-        assert_eq!(why(late), "had not ended after 100 ms");
+        assert_eq!(reason(late), "had not ended after 100 ms");
         assert!(!is_running("sleep 98766"));
         let interrupts = Interrupts::new();
         interrupts.raise();
-        assert_eq!(why(ask("sleep 98767", PATIENCE, &interrupts)), "was ended by the user");
-        assert!(why(ask("yes", PATIENCE, &Interrupts::new())).contains("printed more than"));
+        assert_eq!(reason(ask("sleep 98767", PATIENCE, &interrupts)), "was ended by the user");
+        assert!(reason(ask("yes", PATIENCE, &Interrupts::new())).contains("printed more than"));
     }
 }

@@ -56,8 +56,8 @@ pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
 /// Lists what this machine or this user cannot measure, with reasons and hints.
 fn list_missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
     let mut missing = Vec::new();
-    let mut add = |measurement: &str, why: String, hint: &str| {
-        missing.push(Missing { what: measurement.into(), why, hint: hint.into() });
+    let mut add = |measurement: &str, reason: String, hint: &str| {
+        missing.push(Missing { what: measurement.into(), why: reason, hint: hint.into() });
     };
     if layout.version() == CgroupVersion::None {
         add(

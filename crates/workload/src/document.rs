@@ -79,7 +79,7 @@ impl<'s> Document<'s> {
             // A key that is missing from the outermost table has no position.
             match error.span().filter(|span| *span != (0..0)) {
                 Some(span) => FileError::from_span(self.path, self.source, span, message),
-                None => FileError::whole(self.path, message),
+                None => FileError::without_position(self.path, message),
             }
         })
     }
@@ -92,7 +92,7 @@ impl<'s> Document<'s> {
             Some(span) => {
                 FileError::from_span(self.path, self.source, span, mistake.into_message())
             }
-            None => FileError::whole(self.path, mistake.into_message()),
+            None => FileError::without_position(self.path, mistake.into_message()),
         }
     }
 }

@@ -193,7 +193,7 @@ impl<'f> Keys<'f> {
                 .mistakes
                 .errors
                 .borrow_mut()
-                .push(FileError::whole(self.mistakes.path, message)),
+                .push(FileError::without_position(self.mistakes.path, message)),
         }
     }
 

@@ -49,7 +49,7 @@ impl std::error::Error for FileError {}
 impl FileError {
     /// Returns a mistake in the file as a whole. A last line `hint: …` of the message becomes the
     /// hint.
-    pub fn whole(path: &Path, message: impl Into<String>) -> FileError {
+    pub fn without_position(path: &Path, message: impl Into<String>) -> FileError {
         let message = message.into();
         let (problem, hint) = hint::split(&message);
         FileError {
@@ -89,7 +89,7 @@ impl FileError {
             format!("{blank} |\n{gutter} | {line}\n{blank} | {indent}{}", "^".repeat(width));
         let position = Some(Position { line: number, column });
         let excerpt = Some(excerpt.into());
-        FileError { position, excerpt, ..FileError::whole(path, message) }
+        FileError { position, excerpt, ..FileError::without_position(path, message) }
     }
 
     /// Joins the mistakes of one file into one error, in the order of their positions; `None`: no
@@ -115,7 +115,7 @@ pub(crate) fn from_toml(path: &Path, source: &str, error: &toml::de::Error) -> F
     // A key that is missing from the outermost table has no position.
     match error.span().filter(|span| *span != (0..0)) {
         Some(span) => FileError::from_span(path, source, span, message),
-        None => FileError::whole(path, message),
+        None => FileError::without_position(path, message),
     }
 }
 

@@ -11,9 +11,9 @@ use dyno_archive::silence;
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_engine::WorkerReport;
 
-/// The control thread's part of a record, besides the workers' reports.
+/// The control thread's part of a record. The other part is the workers' reports.
 #[derive(Debug)]
-pub(super) struct LoadControl {
+pub(super) struct ControlReport {
     /// Begin of the load on the samples' clock, nanoseconds; 0: it never began.
     pub(super) began_ns: u64,
     pub(super) driver: DriverKind,
@@ -23,17 +23,18 @@ pub(super) struct LoadControl {
     pub(super) machine: Option<MachineUse>,
     /// Failure of the server under the load; `None`: it did not fail.
     pub(super) failure: Option<String>,
+    /// Whether the load ended before its planned end.
     pub(super) cut_short: bool,
 }
 
 /// Joins all reports of one load into its record.
 pub(super) fn assemble(
-    control: LoadControl,
+    control_report: ControlReport,
     (intervals, samples): (Vec<Interval>, Vec<Sample>),
     reports: Vec<WorkerReport>,
 ) -> LoadRecord {
     let mut record = LoadRecord {
-        began_ns: control.began_ns,
+        began_ns: control_report.began_ns,
         window_ns: (0, 0),
         slices_ns: None,
         at_once: None,
@@ -42,10 +43,10 @@ pub(super) fn assemble(
         tcp: None,
         client: ClientUse {
             threads: Vec::new(),
-            rss_peak_bytes: control.rss_peak_bytes,
-            driver: control.driver,
-            priority: control.priority,
-            machine: control.machine,
+            rss_peak_bytes: control_report.rss_peak_bytes,
+            driver: control_report.driver,
+            priority: control_report.priority,
+            machine: control_report.machine,
         },
         intervals,
         edges: Some(Edges::default()),
@@ -58,8 +59,8 @@ pub(super) fn assemble(
         samples,
         runtime: Vec::new(),
         probes: ProbesUse::default(),
-        server_failure: control.failure,
-        cut_short: control.cut_short,
+        server_failure: control_report.failure,
+        cut_short: control_report.cut_short,
         silences: None,
         address: None,
         timeouts: Timeouts::default(),
@@ -67,7 +68,7 @@ pub(super) fn assemble(
     };
     reports.into_iter().for_each(|report| add_report(&mut record, report));
     let window_ns = record.window_ns;
-    record.silences = record.silences.map(|all| silence::long_silences(&all, window_ns));
+    record.silences = record.silences.map(|silences| silence::long_silences(&silences, window_ns));
     record
 }
 

@@ -61,8 +61,9 @@ impl Definition {
     /// All mistakes of the file, and of the contracts that it names.
     pub fn read_as(folder: &Path, role: Role) -> Result<Definition, FileError> {
         let path = folder.join(role.file());
-        let unreadable =
-            |reason: String| FileError::whole(&path, format!("cannot be read: {reason}"));
+        let unreadable = |reason: String| {
+            FileError::without_position(&path, format!("cannot be read: {reason}"))
+        };
         let source = read_regular(&path, DEFINITION_BYTES)
             .map_err(|error| unreadable(read_error_text(&path, &error)))?;
         let source =

@@ -75,7 +75,7 @@ impl Folders {
         folders.sort();
         let read = |path: &Path| match path.file_name().and_then(|name| name.to_str()) {
             Some(_) => Definition::read(path),
-            None => Err(FileError::whole(
+            None => Err(FileError::without_position(
                 path,
                 "the name of the folder is not UTF-8\nhint: rename the folder",
             )),
@@ -215,7 +215,8 @@ impl Folders {
 /// Returns the folders of definitions in a folder, by name. A folder with an unreadable file is
 /// included, so that it is reported.
 fn definition_folders(folder: &Path, role: Role) -> Result<Vec<(String, PathBuf)>, FileError> {
-    let unreadable = |error| FileError::whole(folder, format!("cannot be read: {error}"));
+    let unreadable =
+        |error| FileError::without_position(folder, format!("cannot be read: {error}"));
     let mut folders = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();

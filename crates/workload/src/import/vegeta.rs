@@ -37,14 +37,14 @@ fn read_blocks(text: &str, read: ReadFile) -> Result<Vec<ImportedRequest>, Strin
     for (i, line) in
         text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.starts_with('#'))
     {
-        let place = format!("line {}", i + 1);
+        let location = format!("line {}", i + 1);
         match current.as_mut() {
             _ if line.is_empty() => targets.extend(current.take()),
             // As in vegeta, a target may follow another one without an empty line.
             Some(target) if !begins_with_method(line) => {
-                add_line(target, line, read).map_err(|error| format!("{place}: {error}"))?;
+                add_line(target, line, read).map_err(|error| format!("{location}: {error}"))?;
             }
-            _ => targets.extend(current.replace(read_method_and_url(place, line)?)),
+            _ => targets.extend(current.replace(read_method_and_url(location, line)?)),
         }
     }
     targets.extend(current);
@@ -86,8 +86,10 @@ fn read_json_lines(text: &str) -> Result<Vec<ImportedRequest>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(i, line)| {
-            let place = format!("line {}", i + 1);
-            read_json_target(&place, line).map_err(|error| format!("{place}: {error}"))?.normalize()
+            let location = format!("line {}", i + 1);
+            read_json_target(&location, line)
+                .map_err(|error| format!("{location}: {error}"))?
+                .normalize()
         })
         .collect()
 }
@@ -103,7 +105,7 @@ struct Target {
     body: Option<String>,
 }
 
-fn read_json_target(place: &str, line: &str) -> Result<ImportedRequest, String> {
+fn read_json_target(location: &str, line: &str) -> Result<ImportedRequest, String> {
     let wrong = |error| {
         let example = r#"{"method": "GET", "url": "http://localhost/", "header": {"A": ["b"]}, "body": "YQ=="}"#;
         format!(
@@ -112,7 +114,7 @@ fn read_json_target(place: &str, line: &str) -> Result<ImportedRequest, String> 
         )
     };
     let target: Target = serde_json::from_str(line).map_err(wrong)?;
-    let mut imported = ImportedRequest::new(place.into(), &target.method, &target.url);
+    let mut imported = ImportedRequest::new(location.into(), &target.method, &target.url);
     let headers = target.header.unwrap_or_default().into_iter();
     imported.headers = headers
         .flat_map(|(name, values)| values.into_iter().map(move |v| (name.clone(), v)))
@@ -135,7 +137,7 @@ mod tests {
     fn show_requests(text: &str) -> Vec<String> {
         let show = |r: ImportedRequest| {
             let headers: String = r.headers.iter().map(|(n, v)| format!(" {n}={v}")).collect();
-            format!("{}: {} {}{headers} {:?}", r.place, r.method, r.url, r.body)
+            format!("{}: {} {}{headers} {:?}", r.location, r.method, r.url, r.body)
         };
         vegeta(text, &read).unwrap().requests.into_iter().map(show).collect()
     }

@@ -330,7 +330,7 @@ fn check_out(
 /// Converts to an error with the exit status of its kind: wrong usage, or a failure.
 fn revision_error(error: RevisionError) -> anyhow::Error {
     match error {
-        RevisionError::Wrong(message) => bad(message),
+        RevisionError::InvalidRequest(message) => bad(message),
         RevisionError::Failed(message) => anyhow!(message),
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let Collection::Techempower = args.collection;
     let ImportedSubject { toml, remaining_steps: left } =
         import::techempower(&name, &|name| read(name, &folder), Some(&args.test))
-            .map_err(|why| bad(format!("{}: {why}", folder.display())))?;
+            .map_err(|reason| bad(format!("{}: {reason}", folder.display())))?;
     let path = folder.join(Role::Subject.file());
     write(&path, &toml, if args.force { ExistingFile::Replace } else { ExistingFile::Keep })?;
     let mistakes = Definition::read(&folder).err();

@@ -157,8 +157,8 @@ impl ChosenSubjects {
 fn with_variants(definition: &Definition) -> Result<Vec<Subject>, FileError> {
     let variants = definition.variants.keys().map(|variant| {
         let id = format!("{}/{variant}", definition.name);
-        let whole = |message: String| FileError::whole(&definition.folder, message);
-        Ok(Subject { id, definition: definition.with_variant(variant).map_err(whole)? })
+        let file_error = |message: String| FileError::without_position(&definition.folder, message);
+        Ok(Subject { id, definition: definition.with_variant(variant).map_err(file_error)? })
     });
     let itself = Subject { id: definition.name.clone(), definition: definition.clone() };
     std::iter::once(Ok(itself)).chain(variants).collect()
