@@ -440,7 +440,7 @@ fn secret_is_withheld_in_addresses_and_quotations() {
     assert_eq!(config["requests_mixed"][1]["path"], "/b/(withheld)");
     let mut absent = json["overview"].as_array().unwrap().iter().map(|row| row["absent"].as_str());
     assert!(
-        absent.any(|why| why == Some("partly: crashed: it said (withheld)")),
+        absent.any(|reason| reason == Some("partly: crashed: it said (withheld)")),
         "{:#}",
         json["overview"]
     );

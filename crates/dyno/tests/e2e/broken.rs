@@ -238,7 +238,10 @@ fn assert_fault_counts(counts: &BTreeMap<String, u64>, n: u64, period: u64) {
     {
         let expected = if class == "good" { n / 2 } else { n / period };
         assert_eq!(*times, expected, "{class}");
-        assert!(OUTCOMES.iter().any(|(known, _)| known == class), "what must {class} end as?");
+        assert!(
+            OUTCOMES.iter().any(|(known, _)| known == class),
+            "no expected outcome for class {class}"
+        );
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::drive::{DYNO, Place, Server, free_port, not_run, send_signal, soon, text, unruly};
 
-/// Writing end of a pipe whose reading end is closed.
+/// Returns the writing end of a pipe whose reading end is closed.
 fn closed_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -180,7 +180,7 @@ fn plan_reports_detectable_differences() {
             .trim()
             .to_string()
     };
-    assert_eq!(suite(5, "fixed"), "", "which compares nothing");
+    assert_eq!(suite(5, "fixed"), "", "a fixed order compares nothing");
     assert!(suite(1, "random").starts_with("no differences: one repeat shows no scatter"));
     let unknown = suite(3, "random");
     assert!(unknown.contains("times the scatter of pairs of repeats"), "{unknown}");
@@ -245,7 +245,7 @@ fn closed_progress_output_does_not_stop_load() {
     assert_eq!(
         command.status().unwrap().code(),
         Some(1),
-        "wrong answers are not valid, even if standard output is closed"
+        "incorrect responses are not valid, even if standard output is closed"
     );
     let result = fs::read_to_string(place.path().join("result.json")).unwrap();
     assert!(result.contains("\"valid\": false"), "{result}");
@@ -256,7 +256,7 @@ fn closed_progress_output_does_not_stop_load() {
     let status =
         command.args(["run", "suite.toml"]).stdout(Stdio::null()).stderr(closed_pipe()).status();
     assert!(status.unwrap().code().is_some_and(|code| code <= 1));
-    assert_eq!(place.report()["run"]["trials_done"], 2, "the run went on to its end");
+    assert_eq!(place.report()["run"]["trials_done"], 2, "the run was completed");
     place.assert_nothing_is_left();
 }
 
@@ -274,7 +274,7 @@ fn partial_run_with_skipped_subject_is_not_valid() {
     assert!(whole <= 1, "{}", text(&output));
     let run = place.run_folder().unwrap();
     let report = || place.dyno(&["report", run.to_str().unwrap()]).status.code().unwrap();
-    assert_eq!(report(), whole, "a report says what its run said");
+    assert_eq!(report(), whole, "the report has the exit status of its run");
     fs::remove_file(run.join("trials/0001.json")).unwrap();
     assert_eq!(report(), 3);
 }
@@ -460,7 +460,7 @@ fn more_threads_than_cpus_are_reported_before_load() {
     assert_eq!(
         result["config"]["threads"],
         (cpus / 2).clamp(1, 64),
-        "a server here needs the others"
+        "a server on this machine needs the other CPUs"
     );
 }
 
@@ -477,7 +477,7 @@ fn interrupted_checks_do_not_pass() {
     let mut command = place.command(Path::new(DYNO));
     command.args(["subjects", "check", "slow"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    // The handler stands before the first subject starts.
+    // The signal handler is set before the first subject starts.
     while !is_running(&unruly()) {
         thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -551,7 +551,7 @@ fn ctrl_c_stops_waiting_for_pipe_reader() {
     let note = soon(|| messages.try_iter().find(|line| line.contains("waiting for a reader")));
     interrupt(&child);
     let status = soon(|| child.try_wait().unwrap());
-    // It has ended already, or would wait forever.
+    // Unless it has already ended, it would wait forever.
     let _ = child.kill();
     assert!(note.is_some_and(|line| line.contains("/pipe: waiting")));
     assert_eq!(status.and_then(|status| status.signal()), Some(libc::SIGINT));
@@ -602,7 +602,7 @@ fn three_ctrl_c_preserve_load_result() {
     let output = child.wait_with_output().unwrap();
     let result: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
-    assert_eq!(output.status.code(), Some(3), "an hour was asked for");
+    assert_eq!(output.status.code(), Some(3), "the load ended before the requested hour");
     assert!(result["exchanges"]["completed"].as_u64().unwrap() > 0);
 }
 
@@ -620,7 +620,7 @@ fn unresponsive_server(connections: usize) -> (u16, mpsc::Receiver<()>) {
             if stream.read(&mut bytes).is_ok_and(|n| n > 0) {
                 let _ = to.send(());
             }
-            // Until the client closes the connection.
+            // Reads until the client closes the connection.
             while let Ok(1..) = stream.read(&mut bytes) {}
         });
     }

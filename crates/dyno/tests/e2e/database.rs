@@ -108,7 +108,7 @@ fn killed_postgresql_is_reported() {
     let failure = run.starts[0].failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
     assert!(failure.message.contains("back end postgres ended with signal: 9"), "{failure:?}");
-    assert_eq!(run.starts[1].failure, None, "the other is none the worse");
+    assert_eq!(run.starts[1].failure, None, "the other subject is not affected");
     let of_alone = run.trials.iter().filter(|trial| trial.start == 1).count();
     assert_eq!(of_alone, 2);
 }

@@ -247,5 +247,5 @@ fn stop_check_without_request_in_flight_fails() {
         "{}",
         stops.got
     );
-    assert_eq!(run.trials.len(), 1, "what could not be looked at costs nothing");
+    assert_eq!(run.trials.len(), 1, "a check without a result excludes no trial");
 }

@@ -13,7 +13,7 @@ use crate::drive::{DYNO, Place, Server, soon, text};
 fn only_in(place: &Place, folder: &str) -> PathBuf {
     let mut all = fs::read_dir(place.path().join(folder)).unwrap();
     let archive = all.next().expect("nothing is kept").unwrap().path();
-    assert!(all.next().is_none(), "more than one is kept");
+    assert!(all.next().is_none(), "the folder has more than one archive");
     archive
 }
 
@@ -27,7 +27,7 @@ fn json_report(place: &Place, archive: &Path) -> (Option<i32>, Value) {
     (status, serde_json::from_str(&report).unwrap())
 }
 
-/// Returns the load of the only trial as `dyno load` reports it: with the whole address, which
+/// Returns the load of the only trial as `dyno load` reports it: with the complete address, which
 /// plans do not have.
 fn load_result(report: &Value, url: &str) -> Value {
     assert_eq!(report["trials"].as_array().unwrap().len(), 1);
@@ -117,7 +117,7 @@ fn saved_secrets_are_withheld_from_reports() {
     let secrets = ["q1w2e3r4t5y6", "a1s2d3f4g5h6"];
     assert!(
         secrets.iter().all(|secret| run.contains(secret)),
-        "without them it could not be loaded again"
+        "the archive needs the secrets for another load"
     );
     let run: Value = serde_json::from_str(&run).unwrap();
     let name_and_title = run["plan"]["subjects"].to_string();
@@ -165,7 +165,7 @@ fn unwritable_archive_is_reported_before_load() {
     let output = place.dyno(&["load", &server.url("/plaintext"), "-n", "10", "--save", "file"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("--save file: cannot be written"), "{}", text(&output));
-    assert_eq!(server.count(), 0, "nothing was asked of the server");
+    assert_eq!(server.count(), 0, "the server received no request");
     assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "mine");
 }
 
@@ -216,7 +216,7 @@ fn killed_load_leaves_run_without_result() {
     });
     dyno.kill().unwrap();
     dyno.wait().unwrap();
-    assert!(begun.is_some(), "nothing was kept before the load");
+    assert!(begun.is_some(), "no archive was created before the load");
     let (status, report) = report(&place, &only_in(&place, "kept"), "text");
     assert_eq!(status, Some(3), "{report}");
     assert!(report.contains("No results yet."), "{report}");
