@@ -275,8 +275,8 @@ mod tests {
 
     impl<F: Fn(Duration) -> f64> Machine for VirtualMachine<F> {
         fn read(&mut self) -> Reading {
-            let (all, busy) = ((self.now * CPUS).as_nanos() as u64, self.busy.as_nanos() as u64);
-            let cpu = CpuUse { cpu: 0, busy_ns: busy, idle_ns: all - busy, steal_ns: 0 };
+            let (total, busy) = ((self.now * CPUS).as_nanos() as u64, self.busy.as_nanos() as u64);
+            let cpu = CpuUse { cpu: 0, busy_ns: busy, idle_ns: total - busy, steal_ns: 0 };
             let program = |pid, name: &str, run_ns| ProcessSnapshot {
                 pid,
                 name: name.into(),

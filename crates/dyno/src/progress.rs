@@ -181,9 +181,13 @@ impl Progress {
 
     /// Updates the live line.
     fn set_message(&self, message: &str) {
-        let left = self.expected.saturating_sub(self.began.elapsed());
-        let left = if left.is_zero() { String::new() } else { format!(" · {} left", clock(left)) };
-        self.bar.set_message(format!("{}{left}", line(message)));
+        let remaining = self.expected.saturating_sub(self.began.elapsed());
+        let remaining = if remaining.is_zero() {
+            String::new()
+        } else {
+            format!(" · {} left", clock(remaining))
+        };
+        self.bar.set_message(format!("{}{remaining}", line(message)));
     }
 
     /// Prints a line that stays.

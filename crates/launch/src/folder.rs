@@ -162,30 +162,30 @@ pub fn resolve_within(name: &Path, folder: &Path) -> io::Result<PathBuf> {
     if path.starts_with(&root) { Ok(path) } else { Err(outside_error(name, &path)) }
 }
 
-/// Reads the file of this name in `folder`. `most`: its largest size, bytes.
+/// Reads the file of this name in `folder`. `max_bytes`: its largest size, bytes.
 ///
 /// # Errors
 /// The file cannot be read, is longer, is not a regular file, or a link leads out of the folder. A
 /// pipe would block, and a device never ends.
-pub fn read_in_folder(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
+pub fn read_in_folder(name: &Path, folder: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     let path = resolve_within(name, folder)?;
-    read_file(&open_path(&path)?, name, most)
+    read_file(&open_path(&path)?, name, max_bytes)
 }
 
-/// Reads a file, following links. `most`: its largest size, bytes.
+/// Reads a file, following links. `max_bytes`: its largest size, bytes.
 ///
 /// # Errors
 /// The file cannot be read, is longer, or is not a regular file.
-pub fn read_regular(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    read_file(&open_path(path)?, path, most)
+pub fn read_regular(path: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
+    read_file(&open_path(path)?, path, max_bytes)
 }
 
-/// Reads the file of this name in `folder` without following any link. `most`: its largest size,
-/// bytes.
+/// Reads the file of this name in `folder` without following any link. `max_bytes`: its largest
+/// size, bytes.
 ///
 /// # Errors
 /// The file cannot be read, is longer, is not a regular file, or its path contains a link or `..`.
-pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
+pub fn read_without_links(name: &Path, folder: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     let is_plain = |part: &Component<'_>| matches!(part, Component::Normal(_));
     if name.as_os_str().is_empty() || !name.components().all(|part| is_plain(&part)) {
         return Err(refused_error(name, "must be the name of a file in its folder or below"));
@@ -205,27 +205,27 @@ pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result
             ));
         }
     }
-    read_file(&opened, name, most)
+    read_file(&opened, name, max_bytes)
 }
 
 /// Reads the file of a path descriptor (O_PATH). Pipes and devices are never opened: opening alone
 /// may block or have effects.
-fn read_file(opened: &File, name: &Path, most: usize) -> io::Result<Vec<u8>> {
+fn read_file(opened: &File, name: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     let metadata = opened.metadata()?;
     if !metadata.is_file() {
         return Err(refused_error(name, "is no regular file"));
     }
-    if metadata.len() > most as u64 {
+    if metadata.len() > max_bytes as u64 {
         return Err(refused_error(
             name,
-            &format!("has {} bytes, more than {most}", metadata.len()),
+            &format!("has {} bytes, more than {max_bytes}", metadata.len()),
         ));
     }
     let mut bytes = Vec::new();
-    File::open(descriptor(opened))?.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    File::open(descriptor(opened))?.take(max_bytes as u64 + 1).read_to_end(&mut bytes)?;
     // Files of /proc have no length, and others may grow.
-    if bytes.len() > most {
-        return Err(refused_error(name, &format!("has more than {most} bytes")));
+    if bytes.len() > max_bytes {
+        return Err(refused_error(name, &format!("has more than {max_bytes} bytes")));
     }
     Ok(bytes)
 }

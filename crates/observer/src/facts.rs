@@ -150,8 +150,8 @@ fn virtualisation() -> Option<String> {
         return Some("none".into());
     }
     let vendor = read("/sys/class/dmi/id/sys_vendor").unwrap_or_default().to_lowercase();
-    let known = ["qemu", "vmware", "xen", "microsoft", "amazon ec2", "google"];
-    let name = known.iter().find(|k| vendor.contains(*k));
+    let vendors = ["qemu", "vmware", "xen", "microsoft", "amazon ec2", "google"];
+    let name = vendors.iter().find(|k| vendor.contains(*k));
     Some(name.map_or_else(|| "virtual machine".to_string(), |n| format!("virtual machine ({n})")))
 }
 

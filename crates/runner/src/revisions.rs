@@ -10,7 +10,7 @@ use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::folder;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
-use dyno_launch::tool::{ToolAnswer, ToolCommand};
+use dyno_launch::tool::{ToolCommand, ToolOutcome};
 use dyno_subject::definition::Role;
 use dyno_subject::definition::find::Folders;
 
@@ -297,18 +297,18 @@ fn git(
         environment: &environment,
         deadline: CHECKOUT_TIMEOUT,
     };
-    match tool.ask(supervision) {
-        ToolAnswer::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
+    match tool.read_output(supervision) {
+        ToolOutcome::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
         // Exit status of the shell for a missing program (POSIX, 2.8.2).
-        ToolAnswer::Ended { status, .. } if status.code() == Some(127) => {
+        ToolOutcome::Ended { status, .. } if status.code() == Some(127) => {
             Err(RevisionError::Failed(
                 "git: not found\nhint: install git, which is needed to compare revisions".into(),
             ))
         }
-        ToolAnswer::Ended { output, .. } => Err(RevisionError::InvalidRequest(
+        ToolOutcome::Ended { output, .. } => Err(RevisionError::InvalidRequest(
             output.trim().lines().last().unwrap_or("git failed").into(),
         )),
-        ToolAnswer::None(reason) => Err(RevisionError::Failed(format!("git {reason}"))),
+        ToolOutcome::Unfinished(reason) => Err(RevisionError::Failed(format!("git {reason}"))),
     }
 }
 

@@ -151,12 +151,12 @@ pub(crate) fn explain_unknown_field(message: &str) -> String {
     };
     let kind = if message.starts_with("unknown field") { "key" } else { "value" };
     let words: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-    let Some((wrong, known)) = words.split_first() else { return message.to_string() };
-    let hint = match nearest(wrong, known.iter().copied()) {
+    let Some((typed, names)) = words.split_first() else { return message.to_string() };
+    let hint = match nearest(typed, names.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("use one of {}", known.join(", ")),
+        None => format!("use one of {}", names.join(", ")),
     };
-    format!("unknown {kind} `{wrong}`\nhint: {hint}")
+    format!("unknown {kind} `{typed}`\nhint: {hint}")
 }
 
 /// Replaces the names of Rust's types in a message by descriptions.
@@ -183,10 +183,10 @@ fn without_rust_types(message: &str) -> String {
     format!("{found}, expected {expected}")
 }
 
-/// Returns the known word that is most similar to `wrong`; `None`: none is similar.
-pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|word| (strsim::jaro_winkler(wrong, word), word))
+/// Returns the known word that is most similar to `typed`; `None`: none is similar.
+pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    names
+        .map(|word| (strsim::jaro_winkler(typed, word), word))
         .filter(|(similarity, _)| *similarity > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, word)| word)

@@ -126,13 +126,13 @@ mod tests {
 
     /// Returns the message for a command line, without the usage.
     fn head(words: &[&str]) -> String {
-        let text = whole(words);
+        let text = full_message(words);
         let (head, usage) = text.split_once("\n\n").unwrap_or_else(|| panic!("{text}"));
         assert!(usage.contains("--help"), "{text}");
         head.into()
     }
 
-    fn whole(words: &[&str]) -> String {
+    fn full_message(words: &[&str]) -> String {
         let words: Vec<OsString> = ["dyno"].iter().chain(words).map(OsString::from).collect();
         message(&Cli::read(&words).expect_err("the command must be refused"))
     }
@@ -144,7 +144,7 @@ mod tests {
             "--repeat: no such option\nhint: a similar option is --repeats"
         );
         assert_eq!(
-            whole(&["explain", "--zzz"]),
+            full_message(&["explain", "--zzz"]),
             "--zzz: no such option\nhint: to pass '--zzz' as a value, use '-- --zzz'\n\nUsage: \
              dyno explain [OPTIONS] [CODE]...\n\nFor more information, try '--help'."
         );

@@ -56,7 +56,7 @@ fn strip_dashes(typed: &str, spelling: Spelling) -> Option<&str> {
 /// Returns the equivalent of an option of a tool. `None`: the tool has no such option.
 fn equivalent(tool: &LoadTool, typed: &str) -> Option<&'static str> {
     let name = strip_dashes(typed, tool.spelling)?;
-    let has = |names: &str| names.split(' ').any(|known| known == name);
+    let has = |names: &str| names.split(' ').any(|option| option == name);
     tool.options.iter().find(|(names, _)| has(names)).map(|(_, equivalent)| *equivalent)
 }
 
@@ -70,7 +70,7 @@ fn equivalent_hints(typed: &str, is_relevant: impl Fn(&str) -> bool) -> Option<S
         else {
             continue;
         };
-        match hints.iter_mut().find(|(known, _)| *known == meaning) {
+        match hints.iter_mut().find(|(other, _)| *other == meaning) {
             Some((_, tools)) => tools.push(tool.name),
             None => hints.push((meaning, vec![tool.name])),
         }

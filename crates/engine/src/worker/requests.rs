@@ -115,7 +115,7 @@ impl Worker {
                 .config
                 .policy
                 .requests_per_connection
-                .is_none_or(|most| (assigned as u64) < most)
+                .is_none_or(|limit| (assigned as u64) < limit)
     }
 
     /// Whether the connection, which is up, can take a request now.
@@ -134,7 +134,8 @@ impl Worker {
                 h2.client.open_streams() < self.config.streams as usize && h2.client.room() > 0
             }
         };
-        has_room && self.config.policy.requests_per_connection.is_none_or(|most| slot.served < most)
+        has_room
+            && self.config.policy.requests_per_connection.is_none_or(|limit| slot.served < limit)
     }
 
     /// Assigns an exchange of the next request to a slot that has room.

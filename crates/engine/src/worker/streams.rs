@@ -383,7 +383,7 @@ impl Worker {
         let limit = h2.client.peer().max_concurrent_streams;
         if let Some(limit) = limit {
             self.frames.granted =
-                Some(self.frames.granted.map_or(limit, |least: u32| least.min(limit)));
+                Some(self.frames.granted.map_or(limit, |granted: u32| granted.min(limit)));
         }
         // The settings had arrived at the instant of the completion. Repeated settings do not
         // extend the time-out. Nor does a limit above zero that is revoked in the same read: only

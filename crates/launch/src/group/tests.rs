@@ -57,8 +57,9 @@ fn groups_that_a_subject_creates_are_removed_with_it() {
         }
         fs::write(deep.join("cgroup.procs"), child.first.to_string()).unwrap();
     }
-    let mut own = group.folders().map(|f| fs::read_to_string(f.join("cgroup.procs")).unwrap());
-    assert!(own.all(|pids| pids.is_empty()), "the process is still in its first groups");
+    let mut memberships =
+        group.folders().map(|f| fs::read_to_string(f.join("cgroup.procs")).unwrap());
+    assert!(memberships.all(|pids| pids.is_empty()), "the process is still in its first groups");
     assert_eq!(group.pids(), [child.first]);
     assert!(
         groups

@@ -252,9 +252,9 @@ mod tests {
     fn body_type_replaces_missing_header() {
         let data = r#""postData": {"mimeType": "text/x", "text": "1"}"#;
         assert_eq!(import_members(data).unwrap(), r#"Content-Type=text/x Some("1")"#);
-        let own = r#""headers": [{"name": "content-type", "value": "text/y"}]"#;
+        let with_header = r#""headers": [{"name": "content-type", "value": "text/y"}]"#;
         assert_eq!(
-            import_members(&format!("{own}, {data}")).unwrap(),
+            import_members(&format!("{with_header}, {data}")).unwrap(),
             r#"content-type=text/y Some("1")"#
         );
     }
@@ -342,10 +342,10 @@ mod tests {
 
     #[test]
     fn removed_headers_listed_per_kind() {
-        let one = r#""headers": [{"name": ":path", "value": "/x"}, {"name": "TE", "value": "trailers"},
+        let members = r#""headers": [{"name": ":path", "value": "/x"}, {"name": "TE", "value": "trailers"},
             {"name": "Connection", "value": "close"}, {"name": "Content-Length", "value": "0"}, {"name": "Host", "value": "a"}]"#;
         assert_eq!(
-            changes(&[one, one]),
+            changes(&[members, members]),
             [
                 "import: 2 pseudo-header fields left out, because dyno writes them itself: :path",
                 "import: 4 headers left out, because they belong to the recorded connection: \
@@ -361,10 +361,10 @@ mod tests {
 
     #[test]
     fn cookies_query_and_version_used_or_listed() {
-        let one = r#""cookies": [{"name": "a", "value": "1"}, {"name": "b", "value": "2=3"}],
+        let members = r#""cookies": [{"name": "a", "value": "1"}, {"name": "b", "value": "2=3"}],
             "queryString": [{"name": "q", "value": "1"}], "httpVersion": "h3""#;
-        assert_eq!(import_members(one).unwrap(), "Cookie=a=1; b=2=3 None");
-        let lines = changes(&[one]);
+        assert_eq!(import_members(members).unwrap(), "Cookie=a=1; b=2=3 None");
+        let lines = changes(&[members]);
         for (line, words) in
             lines.iter().zip(["made from `cookies`", "URL does not have them: q", "not speak: h3"])
         {

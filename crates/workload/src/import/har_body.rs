@@ -210,11 +210,11 @@ mod tests {
             (&[("q", "a+b")], "q=a+b", "(+ is sent unchanged)"),
             (&[("q", "ab")], "q=ab", "entry 1"),
         ];
-        for (pairs, expected, words) in cases {
+        for (pairs, expected, note_end) in cases {
             let (body, note) = form(pairs);
             assert_eq!(body, expected, "{pairs:?}");
             assert!(
-                note.contains("1 bodies made from postData.params") && note.ends_with(words),
+                note.contains("1 bodies made from postData.params") && note.ends_with(note_end),
                 "{note}"
             );
         }

@@ -106,14 +106,14 @@ struct Target {
 }
 
 fn read_json_target(location: &str, line: &str) -> Result<ImportedRequest, String> {
-    let wrong = |error| {
+    let describe = |error| {
         let example = r#"{"method": "GET", "url": "http://localhost/", "header": {"A": ["b"]}, "body": "YQ=="}"#;
         format!(
             "not a target: {}\nhint: write one per line, such as {example}",
             json_error_text(&error)
         )
     };
-    let target: Target = serde_json::from_str(line).map_err(wrong)?;
+    let target: Target = serde_json::from_str(line).map_err(describe)?;
     let mut imported = ImportedRequest::new(location.into(), &target.method, &target.url);
     let headers = target.header.unwrap_or_default().into_iter();
     imported.headers = headers
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn vegeta_error_has_line_and_hint() {
-        let wrong = r#"
+        let invalid = r#"
 ⏎get http://a → line 2: expected a method in capitals and a URL, found "get http://a"⏎hint: write it like GET http://a
 http://a/ → line 1: expected a method in capitals and a URL, found "http://a/"⏎hint: write it like GET http://a/
 GET http://a/⏎⏎X: 1 → line 3: expected a method in capitals and a URL, found "X: 1"
@@ -192,7 +192,7 @@ FIRST⏎{"method": "GET"} → line 2: not a target: missing field `url`⏎hint: 
 {"method": "A", "url": "b"} → line 1: URL "b": not an absolute URL⏎hint: write http://b
 {⏎} → line 1: not a target: EOF
 "#;
-        for case in wrong.trim_matches('\n').lines() {
+        for case in invalid.trim_matches('\n').lines() {
             let (text, begin) = case.split_once(" → ").unwrap();
             let text = text
                 .replace("FIRST", r#"{"method": "GET", "url": "http://a/"}"#)
