@@ -89,10 +89,10 @@ fn killed_elasticsearch_is_reported_and_other_results_stand() {
     assert!(start.part(Party::Backend(0)).unwrap().seeded_ns.is_some());
     assert_eq!(run.starts[1].failure, None, "the other subject is not affected");
     let report = dyno_analysis::report::report(&run);
-    let of_cities: Vec<_> =
+    let city_trials: Vec<_> =
         report.trials.iter().filter(|trial| trial.subject_id == "cities").collect();
-    assert_eq!((of_cities.len(), of_cities[0].load.exchanges.failed), (2, 0));
-    assert!(of_cities[0].load.exchanges.completed > 0 && !of_cities[1].valid);
+    assert_eq!((city_trials.len(), city_trials[0].load.exchanges.failed), (2, 0));
+    assert!(city_trials[0].load.exchanges.completed > 0 && !city_trials[1].valid);
     assert!(
         report.subjects[0].backends[0].version.as_ref().unwrap().contains("Elasticsearch 7.8.0")
     );

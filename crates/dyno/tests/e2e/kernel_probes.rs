@@ -213,9 +213,9 @@ fn profile_has_server_and_kernel_functions() {
             "{subject}"
         );
         let run = place.run_folder().unwrap();
-        let page_of = |more: &[&str]| {
-            let output =
-                place.dyno(&[&["profile", run.to_str().unwrap(), "--trial", "1"], more].concat());
+        let profile_output = |options: &[&str]| {
+            let output = place
+                .dyno(&[&["profile", run.to_str().unwrap(), "--trial", "1"], options].concat());
             assert!(output.status.success(), "{}", text(&output));
             output.stdout
         };
@@ -228,17 +228,17 @@ fn profile_has_server_and_kernel_functions() {
         );
         let which = place.dyno(&["profile", run.to_str().unwrap(), "--format", "html"]);
         assert_eq!(which.status.code(), Some(2), "{}", text(&which));
-        let stacks = String::from_utf8(page_of(&[])).unwrap();
+        let stacks = String::from_utf8(profile_output(&[])).unwrap();
         assert!(stacks.lines().any(|line| line.contains(";tcp_sendmsg_[k]")), "{stacks}");
-        let alike = String::from_utf8(page_of(&["--beside-trial", "1"])).unwrap();
-        assert!(alike.lines().all(|line| {
+        let same_stacks = String::from_utf8(profile_output(&["--beside-trial", "1"])).unwrap();
+        assert!(same_stacks.lines().all(|line| {
             let counts: Vec<&str> = line.rsplitn(3, ' ').collect();
             counts[0] == counts[1]
         }));
-        let page = String::from_utf8(page_of(&["--off-cpu", "--format", "html"])).unwrap();
+        let page = String::from_utf8(profile_output(&["--off-cpu", "--format", "html"])).unwrap();
         assert!(page.contains("dyno.profile/1") && page.contains("data-side=\"waiting\""));
         let file = place.path().join("profile.pb.gz");
-        page_of(&["--format", "pprof", "-o", file.to_str().unwrap()]);
+        profile_output(&["--format", "pprof", "-o", file.to_str().unwrap()]);
         assert!(fs::read(&file).unwrap().starts_with(&[0x1f, 0x8b]), "it is compressed");
     }
 }

@@ -11,9 +11,9 @@ use crate::drive::{DYNO, Place, Server, soon, text};
 
 /// Returns the only archive in a folder of this place.
 fn only_in(place: &Place, folder: &str) -> PathBuf {
-    let mut all = fs::read_dir(place.path().join(folder)).unwrap();
-    let archive = all.next().expect("nothing is kept").unwrap().path();
-    assert!(all.next().is_none(), "the folder has more than one archive");
+    let mut entries = fs::read_dir(place.path().join(folder)).unwrap();
+    let archive = entries.next().expect("nothing is kept").unwrap().path();
+    assert!(entries.next().is_none(), "the folder has more than one archive");
     archive
 }
 
@@ -185,8 +185,8 @@ fn saved_load_that_cannot_begin_has_reason() {
 fn saved_load_with_incorrect_response_has_reason() {
     let place = Place::new();
     let server = Server::null();
-    let wrong = ["-n", "10", "--expect-contains", "Goodbye", "--save", "kept"];
-    let output = place.dyno(&[&["load", &server.url("/plaintext")][..], &wrong].concat());
+    let arguments = ["-n", "10", "--expect-contains", "Goodbye", "--save", "kept"];
+    let output = place.dyno(&[&["load", &server.url("/plaintext")][..], &arguments].concat());
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     let archive = only_in(&place, "kept");
     let printed = text(&output);
@@ -211,8 +211,8 @@ fn killed_load_leaves_run_without_result() {
     dyno.args(["load", &server.url("/plaintext"), "-c", "2", "-d", "300s", "--save", "kept"]);
     let mut dyno = dyno.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let begun = soon(|| {
-        let mut all = fs::read_dir(place.path().join("kept")).ok()?;
-        all.next()?.unwrap().path().join("run.json").is_file().then_some(())
+        let mut entries = fs::read_dir(place.path().join("kept")).ok()?;
+        entries.next()?.unwrap().path().join("run.json").is_file().then_some(())
     });
     dyno.kill().unwrap();
     dyno.wait().unwrap();
@@ -246,7 +246,7 @@ fn interrupted_calibration_saves_loads_only() {
 }
 
 /// Returns the process ID of the null responder that this dyno process started.
-fn null_of(dyno: u32) -> Option<u32> {
+fn responder_pid(dyno: u32) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{dyno}/task/{dyno}/children")).ok()?;
     let is_null = |pid: &&str| {
         fs::read(format!("/proc/{pid}/cmdline"))
@@ -265,7 +265,7 @@ fn calibration_without_responder_fails() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let null = soon(|| null_of(dyno.id()));
+    let null = soon(|| responder_pid(dyno.id()));
     let killed =
         null.map(|pid| Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap());
     let output = dyno.wait_with_output().unwrap();
