@@ -213,7 +213,7 @@ pub fn read_without_links(name: &Path, folder: &Path, max_bytes: usize) -> io::R
 fn read_file(opened: &File, name: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     let metadata = opened.metadata()?;
     if !metadata.is_file() {
-        return Err(refused_error(name, "is no regular file"));
+        return Err(refused_error(name, "is not a regular file"));
     }
     if metadata.len() > max_bytes as u64 {
         return Err(refused_error(
@@ -345,7 +345,7 @@ mod tests {
         assert!(read("long").unwrap_err().contains("has 2 bytes, more than 1"));
         assert!(read("out").unwrap_err().contains("leads out of its folder"));
         for odd in ["pipe", "sub"] {
-            assert!(read(odd).unwrap_err().contains("is no regular file"), "{odd}");
+            assert!(read(odd).unwrap_err().contains("is not a regular file"), "{odd}");
         }
     }
 
@@ -368,8 +368,8 @@ mod tests {
             ("link", "is a link"),
             ("linked/a", "is reached through one"),
             ("device", "is a link"),
-            ("pipe", "is no regular file"),
-            ("sub", "is no regular file"),
+            ("pipe", "is not a regular file"),
+            ("sub", "is not a regular file"),
             ("long", "has 2 bytes, more than 1"),
             ("sub/../long", "must be the name"),
             ("/dev/null", "must be the name"),
@@ -382,7 +382,7 @@ mod tests {
         // A device itself, and a file that hides its length.
         let read =
             |folder: &str, name: &str| read_without_links(Path::new(name), Path::new(folder), 10);
-        assert!(read("/dev", "zero").unwrap_err().to_string().contains("is no regular file"));
+        assert!(read("/dev", "zero").unwrap_err().to_string().contains("is not a regular file"));
         assert!(
             read("/proc/self", "status")
                 .unwrap_err()

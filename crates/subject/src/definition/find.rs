@@ -306,12 +306,12 @@ mod tests {
         let expected = [
             ("binary", "not UTF-8"),
             ("dangling", "a dangling symbolic link"),
-            ("device", "is no regular file"),
-            ("folder", "is no regular file"),
+            ("device", "is not a regular file"),
+            ("folder", "is not a regular file"),
             ("long", "more than"),
             ("loop", "symbolic links"),
             ("odd\u{fffd}", "not UTF-8"),
-            ("pipe", "is no regular file"),
+            ("pipe", "is not a regular file"),
         ];
         assert_eq!(errors.len(), expected.len(), "{errors:?}");
         for ((name, error), (expected, message)) in errors.iter().zip(expected) {

@@ -453,5 +453,5 @@ fn template_that_is_a_pipe_is_not_read() {
     assert!(pipe.success());
     let definition = Definition::read(&folder).unwrap();
     assert!(!definition.uses("cpus"));
-    assert!(definition.fingerprint().unwrap_err().to_string().contains("is no regular file"));
+    assert!(definition.fingerprint().unwrap_err().to_string().contains("is not a regular file"));
 }
