@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(
             full_message(&["explain", "--zzz"]),
             "--zzz: no such option\nhint: to pass '--zzz' as a value, use '-- --zzz'\n\nUsage: \
-             dyno explain [OPTIONS] [CODE]...\n\nFor more information, try '--help'."
+             dyno explain [CODE]...\n\nFor more information, try '--help'."
         );
         assert_eq!(head(&["plan", "a.toml", "b.toml"]), "b.toml: unexpected argument");
     }
@@ -171,6 +171,10 @@ mod tests {
         assert_eq!(
             head(&["plan", "a.toml", "--repeats", "0"]),
             "--repeats \"0\": must be a whole number from 1 to 4294967295"
+        );
+        assert_eq!(
+            head(&["load", "http://h/", "--expect-status", "99"]),
+            "--expect-status \"99\": must be a whole number from 100 to 599"
         );
         assert_eq!(
             head(&["plan", "a.toml", "--seed", "x"]),
