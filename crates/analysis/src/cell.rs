@@ -126,16 +126,29 @@ impl Shape {
         }
     }
 
-    /// Returns text such as `64 connections`, `1 connection × 10 streams at 1000/s`.
-    pub(crate) fn in_words(self) -> String {
+    /// Returns text such as `64 connections`, `1 connection × 10 streams`, `8 connections × 4
+    /// pipelined`.
+    #[must_use]
+    pub fn connections_text(self) -> String {
         let plural = if self.connections == 1 { "" } else { "s" };
         let factor_text =
             |n: u32, unit: &str| if n > 1 { format!(" × {n} {unit}") } else { String::new() };
-        let rate = self.rate_text(|rate| format!("{rate:.0}"));
-        let pass = if self.pass > 1 { format!(" ({})", self.pass) } else { String::new() };
         let (streams, pipeline) =
             (factor_text(self.streams, "streams"), factor_text(self.pipeline, "pipelined"));
-        format!("{} connection{plural}{streams}{pipeline}{rate}{pass}", self.connections)
+        format!("{} connection{plural}{streams}{pipeline}", self.connections)
+    }
+
+    /// Returns text such as ` (2)`; empty in the first pass.
+    #[must_use]
+    pub fn pass_text(self) -> String {
+        if self.pass > 1 { format!(" ({})", self.pass) } else { String::new() }
+    }
+
+    /// Describes the step within a sentence: `1 connection × 10 streams at 1000/s (2)`. `number`
+    /// formats the rate.
+    #[must_use]
+    pub fn in_words(self, number: impl Fn(f64) -> String) -> String {
+        format!("{}{}{}", self.connections_text(), self.rate_text(number), self.pass_text())
     }
 }
 
@@ -162,5 +175,16 @@ mod tests {
             "500…1500/s in 2 stretches"
         );
         assert_eq!(RateChange::from_arrivals(&Arrivals::Constant { rate: 5.0 }), None);
+    }
+
+    #[test]
+    fn step_in_words_omits_factors_of_one() {
+        let text = |connections, streams, pipeline, rate, pass| {
+            let shape = Shape { connections, streams, pipeline, rate, schedule: None, pass };
+            shape.in_words(|rate| format!("{rate}"))
+        };
+        assert_eq!(text(1, 1, 1, None, 1), "1 connection");
+        assert_eq!(text(64, 10, 1, Some(1000.0), 2), "64 connections × 10 streams at 1000/s (2)");
+        assert_eq!(text(8, 1, 4, None, 1), "8 connections × 4 pipelined");
     }
 }

@@ -73,7 +73,10 @@ impl Contract {
             match read_in_folder(Path::new(&file), folder, BODY_BYTES) {
                 Ok(bytes) => {
                     let source = String::from_utf8(bytes).map_err(|_| {
-                        invalid(FileError::whole(&path, "cannot be read: not UTF-8 text"))
+                        invalid(FileError::without_position(
+                            &path,
+                            "cannot be read: not UTF-8 text",
+                        ))
                     })?;
                     return Contract::from_source(&path, name, &source).map_err(invalid);
                 }
@@ -81,7 +84,7 @@ impl Contract {
                     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 Err(error) => {
                     let message = format!("cannot be read: {error}");
-                    return Err(invalid(FileError::whole(&path, message)));
+                    return Err(invalid(FileError::without_position(&path, message)));
                 }
             }
         }

@@ -1,11 +1,13 @@
-//! A test server that is broken in every known way, and counts its faults.
+//! A test server that violates HTTP and TLS in every known way, and counts its violations. Tests
+//! compare its counts with those of the client.
 //!
-//! `broken --port PORT [--cert FILE --key FILE]`; port 0 takes any. It prints `listening on PORT`
-//! once ready.
+//! `broken --port PORT [--cert FILE --key FILE]`. Port 0 selects any free port. The server prints
+//! `listening on PORT` once it is ready.
 //!
-//! The last segment of a path is a number, which [`turn`] maps to a class: `/7`, `/any/thing/7`.
-//! Paths that begin with `/only/NAME/` always get the class NAME. `/counts` reports how often each
-//! class was performed. Any other path is a 404. Neither `/counts` nor a 404 counts as a request.
+//! The last segment of a path is a number, which [`class_of_request`] maps to a response class:
+//! `/7`, `/any/thing/7`. Paths that begin with `/only/NAME/` always get the class NAME. `/counts`
+//! reports how often each class was used. Any other path is a 404. Neither `/counts` nor a 404
+//! counts as a request.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -24,49 +26,49 @@ use rustls::{
     ServerConnection, SupportedCipherSuite,
 };
 
-/// One way to answer.
+/// One kind of response.
 #[derive(Clone, Copy, Debug)]
 struct Class {
     name: &'static str,
-    send: Out,
-    then: Then,
+    send: Sending,
+    ending: Ending,
 }
 
 /// Bytes to send.
 #[derive(Clone, Copy, Debug)]
-enum Out {
+enum Sending {
     /// All in one write, over TLS in one record.
     Whole(&'static str),
     /// In pieces of [`PIECE_BYTES`], each flushed, [`PIECE_PAUSE`] apart.
     Pieces(&'static str),
-    /// Past TLS, straight into the socket.
+    /// Directly into the socket, not encrypted even on a TLS connection.
     Raw(&'static str),
     /// A fatal alert, encrypted as the connection's next record.
     Alert(AlertDescription),
 }
 
-/// Next state of the connection. Further requests are served only after `GoOn`.
+/// End of the connection after a response. Further requests are served only after `KeepOpen`.
 #[derive(Clone, Copy, Debug)]
-enum Then {
-    GoOn,
-    /// Ends its own direction, over TLS with close_notify, then reads until the client closes.
+enum Ending {
+    KeepOpen,
+    /// Closes its direction, over TLS with close_notify. Then reads until the client closes.
     Close,
     /// As `Close`, but over TLS without close_notify.
     Cut,
-    /// Says nothing more, and reads until the client closes.
-    Stay,
+    /// Sends nothing more, and reads until the client closes.
+    StaySilent,
     /// Resets at once.
     Reset,
-    /// Resets once what was sent has arrived.
+    /// Resets once the sent bytes have arrived.
     ResetLater,
 }
 
 const PIECE_BYTES: usize = 7;
 const PIECE_PAUSE: Duration = Duration::from_micros(200);
-/// Long enough on any loopback for what was sent to be in the client's socket.
+/// Time in which sent bytes reach the client's socket on any loopback.
 const DELIVERY: Duration = Duration::from_millis(5);
-/// std listens with a backlog of 128; clients that all reconnect at once would be kept waiting for
-/// a second.
+/// Length of the accept queue. With std's 128, clients that all reconnect at the same time would
+/// wait for a second.
 const BACKLOG: i32 = 4096;
 
 const GOOD: &str =
@@ -116,87 +118,88 @@ const UNSOLICITED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\
     Content-Length: 13\r\n\r\n\
     Hello, World!HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\n\
     Hello, World!";
-/// Its first byte is no content type of TLS, and it is longer than a record's header.
+/// A text whose first byte is not a content type of TLS. It is longer than a record's header.
 const NO_RECORD: &str = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
 
-/// All classes in the order of their turns; those from [`PLAIN_CLASSES`] on need TLS.
+/// All classes in the order in which [`class_of_request`] uses them. Those from [`PLAIN_CLASSES`]
+/// on need TLS.
 const CLASSES: [Class; 30] = [
     // A correct response: 200, text/plain, 13 bytes of known length.
-    class("good", Out::Whole(GOOD), Then::GoOn),
+    class("good", Sending::Whole(GOOD), Ending::KeepOpen),
     // The same body in two chunks, the first with an extension, and a trailer.
-    class("good_chunked", Out::Whole(GOOD_CHUNKED), Then::GoOn),
+    class("good_chunked", Sending::Whole(GOOD_CHUNKED), Ending::KeepOpen),
     // The bytes of `good`, a few at a time.
-    class("good_pieces", Out::Pieces(GOOD), Then::GoOn),
+    class("good_pieces", Sending::Pieces(GOOD), Ending::KeepOpen),
     // A correct response that announces its `Connection: close`.
-    class("good_close", Out::Whole(GOOD_CLOSE), Then::Close),
+    class("good_close", Sending::Whole(GOOD_CLOSE), Ending::Close),
     // A correct response without a length: the close ends its body.
-    class("good_until_close", Out::Whole(GOOD_UNTIL_CLOSE), Then::Close),
+    class("good_until_close", Sending::Whole(GOOD_UNTIL_CLOSE), Ending::Close),
     // Two interim responses (103) before the correct response.
-    class("informational", Out::Whole(INFORMATIONAL), Then::GoOn),
+    class("informational", Sending::Whole(INFORMATIONAL), Ending::KeepOpen),
     // A well-formed 500 with a body.
-    class("status_500", Out::Whole(STATUS_500), Then::GoOn),
-    // As long as the right body, and one letter off.
-    class("wrong_body", Out::Whole(WRONG_BODY), Then::GoOn),
-    // The right body as application/octet-stream.
-    class("wrong_header", Out::Whole(WRONG_HEADER), Then::GoOn),
+    class("status_500", Sending::Whole(STATUS_500), Ending::KeepOpen),
+    // A body of the correct length with one wrong letter.
+    class("wrong_body", Sending::Whole(WRONG_BODY), Ending::KeepOpen),
+    // The correct body as application/octet-stream.
+    class("wrong_header", Sending::Whole(WRONG_HEADER), Ending::KeepOpen),
     // Promises 13 bytes, sends five and closes.
-    class("short_body", Out::Whole(FIVE_OF_13), Then::Close),
+    class("short_body", Sending::Whole(FIVE_OF_13), Ending::Close),
     // Closes in the middle of the head.
-    class("cut_head", Out::Whole(HALF_A_HEAD), Then::Close),
-    // Closes instead of answering.
-    class("no_answer", Out::Whole(""), Then::Close),
-    // Resets instead of answering.
-    class("reset", Out::Whole(""), Then::Reset),
+    class("cut_head", Sending::Whole(HALF_A_HEAD), Ending::Close),
+    // Closes instead of responding.
+    class("no_answer", Sending::Whole(""), Ending::Close),
+    // Resets instead of responding.
+    class("reset", Sending::Whole(""), Ending::Reset),
     // Resets after the head and five bytes of the body have arrived.
-    class("reset_mid_body", Out::Whole(FIVE_OF_13), Then::ResetLater),
-    // Never answers.
-    class("silent", Out::Whole(""), Then::Stay),
+    class("reset_mid_body", Sending::Whole(FIVE_OF_13), Ending::ResetLater),
+    // Never responds.
+    class("silent", Sending::Whole(""), Ending::StaySilent),
     // Falls silent after the head and five bytes of the body.
-    class("stalls", Out::Whole(FIVE_OF_13), Then::Stay),
+    class("stalls", Sending::Whole(FIVE_OF_13), Ending::StaySilent),
     // The status line begins with `HTP/1.1`. In the following classes only the bytes show the
     // client that the response is wrong: the connection stays open.
-    class("bad_status_line", Out::Whole(BAD_STATUS_LINE), Then::Stay),
+    class("bad_status_line", Sending::Whole(BAD_STATUS_LINE), Ending::StaySilent),
     // A version that does not exist.
-    class("bad_version", Out::Whole(BAD_VERSION), Then::Stay),
-    // A chunk size that is no number.
-    class("bad_chunk", Out::Whole(BAD_CHUNK), Then::Stay),
+    class("bad_version", Sending::Whole(BAD_VERSION), Ending::StaySilent),
+    // A chunk size that is not a number.
+    class("bad_chunk", Sending::Whole(BAD_CHUNK), Ending::StaySilent),
     // A Content-Length in words.
-    class("bad_length", Out::Whole(BAD_LENGTH), Then::Stay),
+    class("bad_length", Sending::Whole(BAD_LENGTH), Ending::StaySilent),
     // Two Content-Lengths that differ.
-    class("two_lengths", Out::Whole(TWO_LENGTHS), Then::Stay),
+    class("two_lengths", Sending::Whole(TWO_LENGTHS), Ending::StaySilent),
     // Every line of the head ends in a bare line feed.
-    class("bare_lf", Out::Whole(BARE_LF), Then::Stay),
+    class("bare_lf", Sending::Whole(BARE_LF), Ending::StaySilent),
     // A header continues on a second line, which clients join (RFC 9112 §5.2).
-    class("folded", Out::Whole(FOLDED), Then::GoOn),
+    class("folded", Sending::Whole(FOLDED), Ending::KeepOpen),
     // Both framings at once.
-    class("length_and_chunked", Out::Whole(LENGTH_AND_CHUNKED), Then::Stay),
+    class("length_and_chunked", Sending::Whole(LENGTH_AND_CHUNKED), Ending::StaySilent),
     // The status line ends in a CR alone.
-    class("bare_cr", Out::Whole(BARE_CR), Then::Stay),
+    class("bare_cr", Sending::Whole(BARE_CR), Ending::StaySilent),
     // Junk between a chunk's size and the end of its line.
-    class("chunk_junk", Out::Whole(CHUNK_JUNK), Then::Stay),
+    class("chunk_junk", Sending::Whole(CHUNK_JUNK), Ending::StaySilent),
     // A correct response and, in the same write, one to a request that no client sent.
-    class("unsolicited", Out::Whole(UNSOLICITED), Then::Stay),
+    class("unsolicited", Sending::Whole(UNSOLICITED), Ending::StaySilent),
     // Ends TCP in the middle of the body without close_notify.
-    class("tls_truncated", Out::Whole(FIVE_OF_13), Then::Cut),
+    class("tls_truncated", Sending::Whole(FIVE_OF_13), Ending::Cut),
     // A fatal alert instead of the response.
-    class("tls_alert", Out::Alert(AlertDescription::InternalError), Then::Cut),
-    // Bytes that are no TLS record instead of the response.
-    class("tls_garbage", Out::Raw(NO_RECORD), Then::Cut),
+    class("tls_alert", Sending::Alert(AlertDescription::InternalError), Ending::Cut),
+    // Bytes that are not a TLS record instead of the response.
+    class("tls_garbage", Sending::Raw(NO_RECORD), Ending::Cut),
 ];
 const PLAIN_CLASSES: usize = 27;
 
 static PERFORMED: [AtomicU64; CLASSES.len()] = [const { AtomicU64::new(0) }; CLASSES.len()];
 static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
 
-const fn class(name: &'static str, send: Out, then: Then) -> Class {
-    Class { name, send, then }
+const fn class(name: &'static str, send: Sending, ending: Ending) -> Class {
+    Class { name, send, ending }
 }
 
-/// The index of the class of request `n`: every second one is good, and in between the others take
-/// turns.
-fn turn(n: u64, classes: &[Class]) -> usize {
-    let others = classes.len() as u64 - 1;
-    if n.is_multiple_of(2) { 0 } else { 1 + (n / 2 % others) as usize }
+/// Returns the index of the class of request `n`. Even requests get the class `good`, and odd ones
+/// all other classes in turn.
+fn class_of_request(n: u64, classes: &[Class]) -> usize {
+    let bad_classes = classes.len() as u64 - 1;
+    if n.is_multiple_of(2) { 0 } else { 1 + (n / 2 % bad_classes) as usize }
 }
 
 fn main() {
@@ -212,13 +215,13 @@ fn main() {
         let Ok(stream) = stream else { continue };
         CONNECTIONS.fetch_add(1, Ordering::Relaxed);
         let tls = tls.clone();
-        thread::spawn(move || serve(Link::new(stream, tls), classes));
+        thread::spawn(move || serve(Connection::new(stream, tls), classes));
     }
 }
 
 fn options() -> impl Fn(&str) -> Option<String> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    move |name| words.iter().position(|w| w == name).and_then(|i| words.get(i + 1)).cloned()
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    move |name| arguments.iter().position(|w| w == name).and_then(|i| arguments.get(i + 1)).cloned()
 }
 
 fn tls_config(cert: &str, key: &str) -> Arc<ServerConfig> {
@@ -233,7 +236,7 @@ fn tls_config(cert: &str, key: &str) -> Arc<ServerConfig> {
             .with_single_cert(chain.expect("--cert holds certificates"), key)
             .expect("certificate and key belong together");
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // For `tls_alert`, which rustls would never send by itself.
+    // Needed for `tls_alert`, because rustls itself sends no such alert.
     config.enable_secret_extraction = true;
     Arc::new(config)
 }
@@ -242,38 +245,44 @@ fn listen(port: u16) -> TcpListener {
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
     // SAFETY: no memory is involved. A second listen changes the backlog.
     #[allow(unsafe_code)]
-    let ok = unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) };
-    assert_eq!(ok, 0);
+    let result = unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) };
+    assert_eq!(result, 0);
     listener
 }
 
-/// Acts on the requests of one connection until its client, or a response, ends it.
-fn serve(mut link: Link, classes: &'static [Class]) {
+/// Serves the requests of one connection until its client, or a response, ends it.
+fn serve(mut connection: Connection, classes: &'static [Class]) {
     let mut reader = request::RequestReader::new();
     let mut buffer = [0; 16 * 1024];
-    let mut asked = RequestSeen { target: Target::Nothing, persists: false };
-    while let Ok(n @ 1..) = link.read(&mut buffer) {
+    let mut received = ReceivedRequest { target: Target::Nothing, persists: false };
+    while let Ok(n @ 1..) = connection.read(&mut buffer) {
         let mut bytes = &buffer[..n];
         loop {
-            let Ok((used, event)) = reader.next(bytes) else { return link.end(Then::Close) };
+            let Ok((used, event)) = reader.next(bytes) else {
+                return connection.end(Ending::Close);
+            };
             bytes = &bytes[used..];
             match event {
                 request::RequestEvent::NeedMore => break,
-                request::RequestEvent::Head(head) => asked = RequestSeen::new(&head, classes),
+                request::RequestEvent::Head(head) => {
+                    received = ReceivedRequest::new(&head, classes)
+                }
                 request::RequestEvent::Body(_) => {}
-                request::RequestEvent::End => match asked.act(&mut link, classes) {
-                    Ok(Then::GoOn) => {}
-                    Ok(then) => return link.end(then),
-                    // The client is gone.
-                    Err(_) => return,
-                },
+                request::RequestEvent::End => {
+                    match received.perform(&mut connection, classes) {
+                        Ok(Ending::KeepOpen) => {}
+                        Ok(ending) => return connection.end(ending),
+                        // The client has disconnected.
+                        Err(_) => return,
+                    }
+                }
             }
         }
     }
 }
 
-/// A request, as far as it matters.
-struct RequestSeen {
+/// The parts of a request that determine its response.
+struct ReceivedRequest {
     target: Target,
     persists: bool,
 }
@@ -285,26 +294,28 @@ enum Target {
     Nothing,
 }
 
-impl RequestSeen {
-    fn new(head: &request::RequestHead<'_>, classes: &[Class]) -> RequestSeen {
+impl ReceivedRequest {
+    fn new(head: &request::RequestHead<'_>, classes: &[Class]) -> ReceivedRequest {
         let target = str::from_utf8(head.target)
             .map_or(Target::Nothing, |path| Target::parse(path, classes));
-        RequestSeen { target, persists: head.persists() }
+        ReceivedRequest { target, persists: head.persists() }
     }
 
-    fn act(&self, link: &mut Link, classes: &[Class]) -> io::Result<Then> {
-        let then = match self.target {
+    fn perform(&self, connection: &mut Connection, classes: &[Class]) -> io::Result<Ending> {
+        let ending = match self.target {
             Target::Class(i) => {
                 PERFORMED[i].fetch_add(1, Ordering::Relaxed);
-                link.send(classes[i].send)?;
-                classes[i].then
+                connection.send(classes[i].send)?;
+                classes[i].ending
             }
-            Target::Counts => link.answer(200, "OK", "application/json", &counts(classes))?,
-            Target::Nothing => link.answer(404, "Not Found", "text/plain", "no class")?,
+            Target::Counts => {
+                connection.respond(200, "OK", "application/json", &counts(classes))?
+            }
+            Target::Nothing => connection.respond(404, "Not Found", "text/plain", "no class")?,
         };
-        Ok(match then {
-            Then::GoOn if !self.persists => Then::Close,
-            then => then,
+        Ok(match ending {
+            Ending::KeepOpen if !self.persists => Ending::Close,
+            ending => ending,
         })
     }
 }
@@ -316,47 +327,51 @@ impl Target {
             return Target::Counts;
         }
         let class = match path.strip_prefix("/only/") {
-            Some(rest) => {
-                classes.iter().position(|class| rest.split('/').next() == Some(class.name))
+            Some(after_prefix) => {
+                classes.iter().position(|class| after_prefix.split('/').next() == Some(class.name))
             }
-            None => path.rsplit('/').next().and_then(|n| n.parse().ok()).map(|n| turn(n, classes)),
+            None => path
+                .rsplit('/')
+                .next()
+                .and_then(|n| n.parse().ok())
+                .map(|n| class_of_request(n, classes)),
         };
         class.map_or(Target::Nothing, Target::Class)
     }
 }
 
-/// One flat JSON object. `requests` is the sum of all classes.
+/// Returns the counts as a flat JSON object. `requests` is the sum of all classes.
 fn counts(classes: &[Class]) -> String {
     let performed = PERFORMED.iter().map(|n| n.load(Ordering::Relaxed));
-    let (mut requests, mut out) = (0, String::from("{"));
+    let (mut requests, mut json) = (0, String::from("{"));
     for (class, n) in classes.iter().zip(performed) {
         requests += n;
-        out += &format!("\"{}\": {n}, ", class.name);
+        json += &format!("\"{}\": {n}, ", class.name);
     }
-    out + &format!(
+    json + &format!(
         "\"requests\": {requests}, \"connections\": {}}}\n",
         CONNECTIONS.load(Ordering::Relaxed)
     )
 }
 
 /// A connection, with or without TLS.
-struct Link {
+struct Connection {
     tcp: TcpStream,
     tls: Option<ServerConnection>,
 }
 
-impl Link {
-    fn new(tcp: TcpStream, tls: Option<Arc<ServerConfig>>) -> Link {
-        // Fails only if the client is gone already; reading then fails too.
+impl Connection {
+    fn new(tcp: TcpStream, tls: Option<Arc<ServerConfig>>) -> Connection {
+        // Fails only if the client has already disconnected. Then reading fails as well.
         let _ = tcp.set_nodelay(true);
-        Link {
+        Connection {
             tcp,
             tls: tls
                 .map(|config| ServerConnection::new(config).expect("the configuration is good")),
         }
     }
 
-    fn answer(&mut self, status: u16, reason: &str, kind: &str, body: &str) -> io::Result<Then> {
+    fn respond(&mut self, status: u16, reason: &str, kind: &str, body: &str) -> io::Result<Ending> {
         self.write_all(&encode::response(
             status,
             reason,
@@ -365,15 +380,15 @@ impl Link {
             false,
             body.as_bytes(),
         ))?;
-        Ok(Then::GoOn)
+        Ok(Ending::KeepOpen)
     }
 
-    fn send(&mut self, send: Out) -> io::Result<()> {
+    fn send(&mut self, send: Sending) -> io::Result<()> {
         match send {
-            Out::Whole(text) => self.write_all(text.as_bytes()),
-            Out::Pieces(text) => self.send_pieces(text),
-            Out::Raw(text) => self.tcp.write_all(text.as_bytes()),
-            Out::Alert(alert) => {
+            Sending::Whole(text) => self.write_all(text.as_bytes()),
+            Sending::Pieces(text) => self.send_pieces(text),
+            Sending::Raw(text) => self.tcp.write_all(text.as_bytes()),
+            Sending::Alert(alert) => {
                 let tls = self.tls.take().expect("classes with alerts are for TLS only");
                 self.tcp.write_all(&alert_record(tls, alert))
             }
@@ -389,11 +404,11 @@ impl Link {
         Ok(())
     }
 
-    /// Ends the connection. Errors are of no interest: the client was faster.
-    fn end(mut self, then: Then) {
-        match then {
-            Then::GoOn => unreachable!("the connection does not end"),
-            Then::Close => {
+    /// Ends the connection. Errors are ignored, because the client may have ended it first.
+    fn end(mut self, ending: Ending) {
+        match ending {
+            Ending::KeepOpen => unreachable!("the connection does not end"),
+            Ending::Close => {
                 if let Some(tls) = &mut self.tls {
                     tls.send_close_notify();
                     let _ = tls.write_tls(&mut self.tcp);
@@ -401,26 +416,26 @@ impl Link {
                 let _ = self.tcp.shutdown(Shutdown::Write);
                 self.drain();
             }
-            Then::Cut => {
+            Ending::Cut => {
                 let _ = self.tcp.shutdown(Shutdown::Write);
                 self.drain();
             }
-            Then::Stay => self.drain(),
-            Then::Reset => reset_on_close(&self.tcp),
-            Then::ResetLater => {
+            Ending::StaySilent => self.drain(),
+            Ending::Reset => reset_on_close(&self.tcp),
+            Ending::ResetLater => {
                 thread::sleep(DELIVERY);
                 reset_on_close(&self.tcp);
             }
         }
     }
 
-    /// Reads until the client closes: a close with bytes unread would be a reset.
+    /// Reads until the client closes. Closing with unread bytes would send a reset.
     fn drain(mut self) {
         let _ = io::copy(&mut self.tcp, &mut io::sink());
     }
 }
 
-impl Read for Link {
+impl Read for Connection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.tls {
             Some(tls) => rustls::Stream::new(tls, &mut self.tcp).read(buffer),
@@ -429,7 +444,7 @@ impl Read for Link {
     }
 }
 
-impl Write for Link {
+impl Write for Connection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.tls {
             Some(tls) => rustls::Stream::new(tls, &mut self.tcp).write(bytes),
@@ -445,8 +460,8 @@ impl Write for Link {
     }
 }
 
-/// rustls sends no alert of our choice, but gives away its keys and the parts to encrypt a record
-/// with them.
+/// Returns an encrypted alert record. rustls cannot send a chosen alert, but exports its keys and
+/// its encryption of records.
 fn alert_record(tls: ServerConnection, alert: AlertDescription) -> Vec<u8> {
     let suite = tls.negotiated_cipher_suite().expect("a request came over it");
     let (sequence, secrets) =
@@ -475,15 +490,15 @@ fn alert_record(tls: ServerConnection, alert: AlertDescription) -> Vec<u8> {
     encrypter.encrypt(message, sequence).expect("two bytes fit").encode()
 }
 
-/// Has the coming close of `stream` send a reset.
+/// Makes the next close of `stream` send a reset.
 fn reset_on_close(stream: &TcpStream) {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     let length = size_of::<libc::linger>() as libc::socklen_t;
     // SAFETY: `linger` lives through the call, and `length` is its length.
     #[allow(unsafe_code)]
-    let ok = unsafe {
+    let result = unsafe {
         let value = (&raw const linger).cast();
         libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, value, length)
     };
-    assert_eq!(ok, 0);
+    assert_eq!(result, 0);
 }

@@ -17,9 +17,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
-/// Requests answered whole, and bytes of bodies that came with them.
-static ANSWERED: AtomicU64 = AtomicU64::new(0);
-static BODIES: AtomicU64 = AtomicU64::new(0);
+/// Number of complete responses, and bytes of received request bodies.
+static COMPLETE_RESPONSES: AtomicU64 = AtomicU64::new(0);
+static BODY_BYTES: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Clone, Debug)]
 struct Options {
@@ -34,14 +34,15 @@ struct Options {
 }
 
 fn options() -> Options {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let of =
-        |name: &str| words.iter().position(|w| w == name).and_then(|i| words.get(i + 1)).cloned();
-    let number = |name: &str| of(name).map(|text| text.parse::<u64>().expect("a number"));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let value = |name: &str| {
+        arguments.iter().position(|w| w == name).and_then(|i| arguments.get(i + 1)).cloned()
+    };
+    let number = |name: &str| value(name).map(|text| text.parse::<u64>().expect("a number"));
     Options {
         port: number("--port").expect("--port") as u16,
         count_port: number("--count-port").expect("--count-port") as u16,
-        tls: of("--cert").zip(of("--key")),
+        tls: value("--cert").zip(value("--key")),
         max_streams: number("--max-streams").map(|n| n as u32),
         window: number("--window").map(|n| n as u32),
         go_away_every: number("--go-away-every"),
@@ -90,17 +91,21 @@ fn acceptor(cert: &str, key: &str) -> tokio_rustls::TlsAcceptor {
 fn count(port: u16) {
     let listener = std::net::TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
     for stream in listener.incoming() {
-        let body = format!("{} {}", ANSWERED.load(Ordering::SeqCst), BODIES.load(Ordering::SeqCst));
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        // The client may be gone.
-        let _ = stream.expect("accepting works").write_all(answer.as_bytes());
+        let body = format!(
+            "{} {}",
+            COMPLETE_RESPONSES.load(Ordering::SeqCst),
+            BODY_BYTES.load(Ordering::SeqCst)
+        );
+        let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        // The client may have disconnected.
+        let _ = stream.expect("accepting works").write_all(response.as_bytes());
     }
 }
 
 async fn serve<S: AsyncRead + AsyncWrite + Unpin>(socket: S, options: Options) {
     let mut builder = h2::server::Builder::new();
-    if let Some(most) = options.max_streams {
-        builder.max_concurrent_streams(most);
+    if let Some(max_streams) = options.max_streams {
+        builder.max_concurrent_streams(max_streams);
     }
     if let Some(window) = options.window {
         builder.initial_window_size(window);
@@ -109,29 +114,30 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(socket: S, options: Options) {
         Ok(connection) => connection,
         Err(error) => return eprintln!("streams: {error}"),
     };
-    let mut asked = 0;
+    let mut requests = 0;
     while let Some(request) = connection.accept().await {
         let (request, respond) = match request {
-            Ok(both) => both,
-            // The client may go at any time; what else it does wrong is for the test to see.
+            Ok(pair) => pair,
+            // The client may disconnect at any time. Its other errors are printed for the test.
             Err(error) if error.is_io() => return,
             Err(error) => return eprintln!("streams: {error}"),
         };
-        asked += 1;
-        if options.go_away_every.is_some_and(|every| asked == every) {
+        requests += 1;
+        if options.go_away_every.is_some_and(|interval| requests == interval) {
             connection.graceful_shutdown();
         }
-        tokio::spawn(answer(request, respond, asked, options.clone()));
+        tokio::spawn(respond_to(request, respond, requests, options.clone()));
     }
 }
 
-async fn answer(
+async fn respond_to(
     request: Request<h2::RecvStream>,
     mut respond: SendResponse<Bytes>,
-    asked: u64,
+    requests: u64,
     options: Options,
 ) {
-    let is_due = |every: Option<u64>| every.is_some_and(|every| asked.is_multiple_of(every));
+    let is_due =
+        |interval: Option<u64>| interval.is_some_and(|interval| requests.is_multiple_of(interval));
     if is_due(options.refuse_every) {
         return respond.send_reset(Reason::REFUSED_STREAM);
     }
@@ -140,14 +146,16 @@ async fn answer(
     }
     let mut body = request.into_body();
     while let Some(Ok(data)) = body.data().await {
-        BODIES.fetch_add(data.len() as u64, Ordering::SeqCst);
-        // The client has gone if its window cannot be raised any more.
+        BODY_BYTES.fetch_add(data.len() as u64, Ordering::SeqCst);
+        // This fails if the client has disconnected.
         let _ = body.flow_control().release_capacity(data.len());
     }
-    let head =
-        Response::builder().header("content-type", "text/plain").body(()).expect("it is right");
+    let head = Response::builder()
+        .header("content-type", "text/plain")
+        .body(())
+        .expect("the head is valid");
     let Ok(mut stream) = respond.send_response(head, false) else { return };
     if stream.send_data(Bytes::from_static(b"Hello, World!"), true).is_ok() {
-        ANSWERED.fetch_add(1, Ordering::SeqCst);
+        COMPLETE_RESPONSES.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -1,4 +1,5 @@
-//! A server for the end-to-end tests: it keeps the hello contract until its mode says otherwise.
+//! A server for the end-to-end tests that fails in a chosen way. It obeys the hello contract until
+//! its mode takes effect.
 //!
 //! `unruly --port P --mode MODE [--after N] [--second-port P]`
 
@@ -13,32 +14,32 @@ use std::time::{Duration, Instant};
 
 use dyno_wire::h1::{encode, request};
 
-/// Requests answered so far, `/count` itself aside.
-static ANSWERED: AtomicU64 = AtomicU64::new(0);
+/// Responses sent so far, except those to `/count`.
+static RESPONSES: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Clone, Debug)]
 struct Options {
     port: u16,
     second_port: Option<u16>,
     mode: String,
-    /// Requests after which the mode sets in.
+    /// Number of responses after which the mode takes effect.
     after: u64,
 }
 
 fn main() {
     let options = options();
     match options.mode.as_str() {
-        // Never gets ready.
+        // Never becomes ready.
         "never" => forever(),
         "exit-at-once" => {
             eprintln!("unruly: configuration error on line 3");
             std::process::exit(7);
         }
-        // Does not stop when asked to.
+        // Ignores SIGTERM.
         "stubborn" => ignore_term(),
         "escapes" => write_escapes(),
-        // Its compiler is never done.
-        "compiling" => compile_for_ever(),
+        // Its JIT compiler never finishes.
+        "compiling" => compile_forever(),
         _ => {}
     }
     if let Some(second) = options.second_port.filter(|_| options.mode != "one-port") {
@@ -57,14 +58,15 @@ fn main() {
 }
 
 fn options() -> Options {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let of =
-        |name: &str| words.iter().position(|w| w == name).and_then(|i| words.get(i + 1)).cloned();
-    let number = |name: &str| of(name).map(|text| text.parse::<u64>().expect("a number"));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let value = |name: &str| {
+        arguments.iter().position(|w| w == name).and_then(|i| arguments.get(i + 1)).cloned()
+    };
+    let number = |name: &str| value(name).map(|text| text.parse::<u64>().expect("a number"));
     Options {
         port: number("--port").expect("--port") as u16,
         second_port: number("--second-port").map(|p| p as u16),
-        mode: of("--mode").unwrap_or_else(|| "good".into()),
+        mode: value("--mode").unwrap_or_else(|| "good".into()),
         after: number("--after").unwrap_or(0),
     }
 }
@@ -75,28 +77,28 @@ fn forever() -> ! {
     }
 }
 
-/// Writes escape sequences that a terminal would obey: colours, a title.
+/// Writes escape sequences that a terminal would execute: colours, a title.
 fn write_escapes() {
     eprintln!("\x1b[31munruly is red\x1b[0m \x1b]0;owned\x07");
 }
 
-fn compile_for_ever() {
+fn compile_forever() {
     let forever = || {
         loop {
             std::hint::spin_loop();
         }
     };
-    let named = thread::Builder::new().name("C2 CompilerThread0".into());
-    named.spawn(forever).expect("one thread more is possible");
+    let builder = thread::Builder::new().name("C2 CompilerThread0".into());
+    builder.spawn(forever).expect("another thread can be started");
 }
 
-/// Work of a request on a server that gets faster with each: two milliseconds at first, almost
-/// nothing after thousands.
+/// Uses the CPU time of a request on a server that becomes faster with each request: 2 ms at first,
+/// almost none after thousands of requests.
 fn warm_up() {
-    let answered = ANSWERED.load(Ordering::Relaxed) as f64;
-    let takes = Duration::from_secs_f64(0.002 * 0.999f64.powf(answered));
+    let responses = RESPONSES.load(Ordering::Relaxed) as f64;
+    let duration = Duration::from_secs_f64(0.002 * 0.999f64.powf(responses));
     let began = Instant::now();
-    while began.elapsed() < takes {
+    while began.elapsed() < duration {
         std::hint::spin_loop();
     }
 }
@@ -109,16 +111,16 @@ fn ignore_term() {
     };
 }
 
-/// How long a worker sleeps over each request.
+/// Time for which a worker sleeps per request.
 const SLEEP: Duration = Duration::from_millis(10);
 
 const WORKERS: usize = 8;
 
-/// One thread takes connections and looks which of them have something to say; eight others answer
-/// them, and sleep over it.
+/// Serves connections with one polling thread and [`WORKERS`] worker threads, which sleep for
+/// [`SLEEP`] per request.
 fn sleepy_workers(listener: &TcpListener) {
-    let (to_workers, jobs) = mpsc::channel::<Visitor>();
-    let (to_poller, answered) = mpsc::channel::<Visitor>();
+    let (to_workers, jobs) = mpsc::channel::<PolledConnection>();
+    let (to_poller, idle_again) = mpsc::channel::<PolledConnection>();
     let jobs = Arc::new(Mutex::new(jobs));
     let (mut wake, waker) = UnixStream::pair().expect("a pair of sockets");
     for _ in 0..WORKERS {
@@ -127,63 +129,65 @@ fn sleepy_workers(listener: &TcpListener) {
         thread::spawn(move || {
             loop {
                 let job = jobs.lock().expect("no thread panics").recv();
-                let Ok(mut visitor) = job else { return };
+                let Ok(mut connection) = job else { return };
                 thread::sleep(SLEEP);
-                if visitor.answer() {
-                    let _ = to_poller.send(visitor);
+                if connection.respond() {
+                    let _ = to_poller.send(connection);
                     let _ = waker.write(&[1]);
                 }
             }
         });
     }
-    wake.set_nonblocking(true).expect("it can");
-    listener.set_nonblocking(true).expect("it can");
-    let mut idle: Vec<Visitor> = Vec::new();
+    wake.set_nonblocking(true).expect("sockets can be non-blocking");
+    listener.set_nonblocking(true).expect("sockets can be non-blocking");
+    let mut idle: Vec<PolledConnection> = Vec::new();
     loop {
         wait_for_any(listener, &wake, &idle);
         let mut drained = [0; 256];
         while wake.read(&mut drained).is_ok_and(|n| n > 0) {}
-        idle.extend(answered.try_iter());
+        idle.extend(idle_again.try_iter());
         while let Ok((stream, _)) = listener.accept() {
-            stream.set_nonblocking(true).expect("it can");
+            stream.set_nonblocking(true).expect("sockets can be non-blocking");
             let _ = stream.set_nodelay(true);
-            idle.push(Visitor { stream, reader: request::RequestReader::new() });
+            idle.push(PolledConnection { stream, reader: request::RequestReader::new() });
         }
-        let has_something = |visitor: &Visitor| {
-            visitor
+        let is_readable = |connection: &PolledConnection| {
+            connection
                 .stream
                 .peek(&mut [0])
                 .map_or_else(|e| e.kind() != ErrorKind::WouldBlock, |_| true)
         };
-        let (ready, still): (Vec<_>, Vec<_>) = idle.into_iter().partition(has_something);
-        idle = still;
-        ready.into_iter().for_each(|visitor| to_workers.send(visitor).expect("workers live"));
+        let (ready, not_ready): (Vec<_>, Vec<_>) = idle.into_iter().partition(is_readable);
+        idle = not_ready;
+        ready
+            .into_iter()
+            .for_each(|connection| to_workers.send(connection).expect("the workers are running"));
     }
 }
 
-/// Sleeps until there is a connection, a response was given, or a connection has something to say.
-fn wait_for_any(listener: &TcpListener, wake: &UnixStream, idle: &[Visitor]) {
+/// Sleeps until a client connects, a worker has responded, or a connection has data to read.
+fn wait_for_any(listener: &TcpListener, wake: &UnixStream, idle: &[PolledConnection]) {
     let fds = [listener.as_raw_fd(), wake.as_raw_fd()]
         .into_iter()
-        .chain(idle.iter().map(|visitor| visitor.stream.as_raw_fd()));
+        .chain(idle.iter().map(|connection| connection.stream.as_raw_fd()));
     let mut polled: Vec<libc::pollfd> =
         fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-    // SAFETY: the array lives through the call, and is as long as is said.
+    // SAFETY: the array lives through the call, and has the given length.
     #[allow(unsafe_code)]
     unsafe {
         libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1)
     };
 }
 
-/// A connection, and what of its request has come.
-struct Visitor {
+/// A connection and its partially received request.
+struct PolledConnection {
     stream: TcpStream,
     reader: request::RequestReader,
 }
 
-impl Visitor {
-    /// Answers what has been asked; false: the connection has ended.
-    fn answer(&mut self) -> bool {
+impl PolledConnection {
+    /// Responds to the received requests. Returns whether the connection is still open.
+    fn respond(&mut self) -> bool {
         let options = Options { port: 0, second_port: None, mode: "good".into(), after: 0 };
         let mut buffer = [0; 16 * 1024];
         let Ok(n @ 1..) = self.stream.read(&mut buffer) else { return false };
@@ -194,8 +198,8 @@ impl Visitor {
             match event {
                 request::RequestEvent::NeedMore => return true,
                 request::RequestEvent::Head(head) => {
-                    let goes_on = head.persists();
-                    if self.stream.write_all(&answer(&head, &options)).is_err() || !goes_on {
+                    let persists = head.persists();
+                    if self.stream.write_all(&respond(&head, &options)).is_err() || !persists {
                         return false;
                     }
                 }
@@ -205,11 +209,11 @@ impl Visitor {
     }
 }
 
-/// Held by one request at a time, for a millisecond.
-static TURN: Mutex<()> = Mutex::new(());
+/// Lock that each request holds for a millisecond.
+static SINGLE_REQUEST: Mutex<()> = Mutex::new(());
 
-fn take_turns() {
-    let _turn = TURN.lock();
+fn serialize_requests() {
+    let _guard = SINGLE_REQUEST.lock();
     thread::sleep(Duration::from_millis(1));
 }
 
@@ -220,28 +224,28 @@ fn serve(mut stream: TcpStream, options: &Options) {
     while let Ok(n @ 1..) = stream.read(&mut buffer) {
         let mut bytes = &buffer[..n];
         let mut out = Vec::new();
-        let mut goes_on = true;
-        while goes_on {
+        let mut persists = true;
+        while persists {
             let Ok((used, event)) = reader.next(bytes) else { return };
             bytes = &bytes[used..];
             match event {
                 request::RequestEvent::NeedMore => break,
                 request::RequestEvent::Head(head) => {
-                    misbehave(options);
-                    out.extend(answer(&head, options));
-                    goes_on = head.persists();
+                    apply_mode(options);
+                    out.extend(respond(&head, options));
+                    persists = head.persists();
                 }
                 request::RequestEvent::Body(_) | request::RequestEvent::End => {}
             }
         }
-        if stream.write_all(&out).is_err() || !goes_on {
+        if stream.write_all(&out).is_err() || !persists {
             return;
         }
     }
 }
 
-fn misbehave(options: &Options) {
-    if ANSWERED.load(Ordering::Relaxed) < options.after {
+fn apply_mode(options: &Options) {
+    if RESPONSES.load(Ordering::Relaxed) < options.after {
         return;
     }
     match options.mode.as_str() {
@@ -250,30 +254,36 @@ fn misbehave(options: &Options) {
             std::process::exit(9);
         }
         "deaf" => forever(),
-        "lock" => take_turns(),
+        "lock" => serialize_requests(),
         "cold" => warm_up(),
         "hog" => std::mem::forget(vec![1u8; 4 << 20]),
         _ => {}
     }
 }
 
-fn answer(head: &request::RequestHead<'_>, options: &Options) -> Vec<u8> {
-    let late = ANSWERED.load(Ordering::Relaxed) >= options.after;
-    let wrong = options.mode == "wrong" && late;
-    let escapes = options.mode == "escapes" && late;
-    let count = ANSWERED.load(Ordering::Relaxed).to_string();
+fn respond(head: &request::RequestHead<'_>, options: &Options) -> Vec<u8> {
+    let is_active = RESPONSES.load(Ordering::Relaxed) >= options.after;
+    let is_wrong = options.mode == "wrong" && is_active;
+    let is_json_wrong = options.mode == "wrong-json" && is_active;
+    let has_escapes = options.mode == "escapes" && is_active;
+    let count = RESPONSES.load(Ordering::Relaxed).to_string();
     let (status, kind, body): (u16, &str, &[u8]) = match head.target {
-        b"/plaintext" if wrong => (200, "text/plain", b"Hello, Wrong!"),
-        b"/plaintext" if escapes => (200, "text/plain", b"\x1b]52;c;aGk=\x07\x1b[2JHello"),
+        b"/plaintext" if is_wrong => (200, "text/plain", b"Hello, Wrong!"),
+        b"/plaintext" if has_escapes => (200, "text/plain", b"\x1b]52;c;aGk=\x07\x1b[2JHello"),
         b"/plaintext" => (200, "text/plain", b"Hello, World!"),
+        b"/json" if is_json_wrong => (500, "text/plain", b"no JSON"),
         b"/json" => (200, "application/json", br#"{"message":"Hello, World!"}"#),
         b"/count" => (200, "text/plain", count.as_bytes()),
         _ => (404, "text/plain", b"not found"),
     };
     if head.target != b"/count" {
-        ANSWERED.fetch_add(1, Ordering::Relaxed);
+        RESPONSES.fetch_add(1, Ordering::Relaxed);
     }
-    let shown = if head.method == b"HEAD" { &[][..] } else { body };
-    let reason = if status == 200 { "OK" } else { "Not Found" };
-    encode::response(status, reason, kind, body.len(), !head.persists(), shown)
+    let body_to_send = if head.method == b"HEAD" { &[][..] } else { body };
+    let reason = match status {
+        200 => "OK",
+        404 => "Not Found",
+        _ => "Internal Server Error",
+    };
+    encode::response(status, reason, kind, body.len(), !head.persists(), body_to_send)
 }

@@ -8,6 +8,7 @@ mod examples;
 mod load;
 mod profile;
 mod report;
+pub mod usage_error;
 mod values;
 mod watch;
 
@@ -28,7 +29,7 @@ pub use load::{
 pub use profile::{ProfileArgs, ProfileFormat};
 pub use report::{ReportArgs, ReportFormat};
 pub use values::Ns;
-use values::{budget, duration, timeout};
+use values::{budget, duration, timeout, whole_number};
 pub use watch::WatchArgs;
 
 const ABOUT: &str = "Benchmark HTTP servers and explain the results: dyno builds and starts \
@@ -209,7 +210,7 @@ pub struct Choices {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Fresh starts of each subject, at least 1 [default: the suite's].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole_number(1, u32::MAX))]
     pub repeats: Option<u32>,
     /// Seed of orders and random arrivals [default: the suite's, or a random one].
     ///

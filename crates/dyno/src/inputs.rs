@@ -52,9 +52,10 @@ impl Inputs {
         // A path below /proc is written directly, and may lead to an input.
         let opened = fs::metadata(output).ok().filter(fs::Metadata::is_file);
         let opened = opened.map(|file| FileIdentity::Present(file.dev(), file.ino()));
-        let is_written =
-            |known: &FileIdentity| [&identity, &opened].into_iter().flatten().any(|id| id == known);
-        let input = self.0.iter().find(|(known, _)| is_written(known));
+        let is_written = |input_id: &FileIdentity| {
+            [&identity, &opened].into_iter().flatten().any(|id| id == input_id)
+        };
+        let input = self.0.iter().find(|(input_id, _)| is_written(input_id));
         match input {
             Some((_, input)) => Err(bad(format!(
                 "{}: an input would be overwritten ({})\nhint: give the output a file of its own",

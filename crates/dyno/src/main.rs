@@ -21,8 +21,10 @@ mod this_machine;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use dyno_report::text::Style;
 
+use crate::cli::usage_error;
 use crate::exit::Exit;
 use crate::terminal::{progress_style, style};
 
@@ -38,19 +40,23 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a message of clap: help or the version on standard output, or an error.
+/// Prints a message of clap: an error, or the help or version.
 fn print_clap_message(message: &clap::Error) -> ExitCode {
-    let (text, style) =
-        (message.render(), if message.use_stderr() { progress_style() } else { style() });
-    let text = match style {
-        Style::Colour => text.ansi().to_string(),
-        Style::Plain => text.to_string(),
+    let render = |style| match style {
+        Style::Colour => message.render().ansi().to_string(),
+        Style::Plain => message.render().to_string(),
     };
-    if message.use_stderr() {
-        terminal::say(text.trim_end());
-        return Exit::Usage.into();
-    }
-    terminal::print(&text).map_or_else(|error| print_error(&error), |()| Exit::Valid).into()
+    let exit = match message.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            terminal::print(&render(style())).map_or_else(|e| print_error(&e), |()| Exit::Valid)
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            terminal::say(render(progress_style()).trim_end());
+            Exit::Usage
+        }
+        _ => print_error(&exit::bad(usage_error::message(message))),
+    };
+    exit.into()
 }
 
 fn print_error(error: &anyhow::Error) -> Exit {

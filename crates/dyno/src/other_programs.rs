@@ -37,7 +37,7 @@ struct Reading {
     own_ns: u64,
     programs: Vec<ProcessSnapshot>,
     /// Processes of dyno.
-    ours: BTreeSet<u32>,
+    own_pids: BTreeSet<u32>,
 }
 
 impl Reading {
@@ -48,7 +48,7 @@ impl Reading {
             cpus: host::each_cpu(),
             own_ns: proc::own_cpu_ns(),
             programs: proc::other_processes(),
-            ours: proc::own_tree(),
+            own_pids: proc::own_tree(),
         }
     }
 }
@@ -76,7 +76,7 @@ impl ForeignUse {
         let own_ns = last.own_ns.saturating_sub(first.own_ns);
         let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
         for (program, ns) in
-            proc::cpu_time_between(&first.programs, &last.programs, &last.ours, all_ns)
+            proc::cpu_time_between(&first.programs, &last.programs, &last.own_pids, all_ns)
         {
             *by_name.entry(&program.name).or_default() += ns;
         }
@@ -91,13 +91,13 @@ impl ForeignUse {
 
     /// Describes the use: `61 % of this machine's CPUs (rustc 41 %, python3 20 %)`.
     fn in_words(&self) -> String {
-        let each: Vec<String> = self
+        let shares: Vec<String> = self
             .programs
             .iter()
             .map(|(name, share)| format!("{name} {}", whole_percent(*share)))
             .collect();
         let names =
-            if each.is_empty() { "none is visible from here".into() } else { each.join(", ") };
+            if shares.is_empty() { "none is visible from here".into() } else { shares.join(", ") };
         format!("{} of this machine's CPUs ({names})", whole_percent(self.share))
     }
 }
@@ -142,7 +142,7 @@ impl QuietWait {
 /// The machine to observe: the real one, or a virtual one in tests.
 trait Machine {
     fn read(&mut self) -> Reading;
-    fn rest(&mut self, time: Duration);
+    fn sleep(&mut self, time: Duration);
     fn say(&mut self, text: &str);
 }
 
@@ -153,7 +153,7 @@ impl Machine for RealMachine {
         Reading::take()
     }
 
-    fn rest(&mut self, time: Duration) {
+    fn sleep(&mut self, time: Duration) {
         std::thread::sleep(time);
     }
 
@@ -190,7 +190,7 @@ pub fn warn_before_calibration() {
 /// Prints a warning if other programs are busy. `advice`: the consequence and the action.
 fn warn(machine: &mut dyn Machine, advice: &str) {
     let first = machine.read();
-    machine.rest(CHECK_INTERVAL);
+    machine.sleep(CHECK_INTERVAL);
     let foreign_use = ForeignUse::from_readings(&first, &machine.read());
     if foreign_use.share >= WARNING_SHARE {
         machine.say(&format!("warning: other programs use {}. {advice}", foreign_use.in_words()));
@@ -213,33 +213,33 @@ fn wait(
     let began = last.at;
     let mut is_reported = false;
     // The latest use above the limit, for its names.
-    let mut noisy = ForeignUse::default();
+    let mut latest_noise = ForeignUse::default();
     loop {
-        machine.rest(WAIT_INTERVAL);
+        machine.sleep(WAIT_INTERVAL);
         let next = machine.read();
         let foreign_use = ForeignUse::from_readings(&last, &next);
         let (from, to) = (last.at.saturating_sub(began), next.at.saturating_sub(began));
         let state = wait.step(from, to, foreign_use.share);
         if foreign_use.share >= QUIET_SHARE {
-            noisy = foreign_use;
+            latest_noise = foreign_use;
         }
         match state {
             WaitState::Quiet => return Ok(()),
             WaitState::GiveUp => anyhow::bail!(
                 "other programs: used {} and were not idle for {QUIET_FOR:?} within \
                  {limit:?}\nhint: stop them, or run without --wait-quiet",
-                noisy.in_words()
+                latest_noise.in_words()
             ),
             WaitState::Wait if is_interrupted() => {
                 anyhow::bail!("interrupted while waiting for a quiet machine")
             }
-            WaitState::Wait if !is_reported && noisy.share > 0.0 => {
+            WaitState::Wait if !is_reported && latest_noise.share > 0.0 => {
                 is_reported = true;
                 machine.say(&format!(
                     "waiting up to {limit:?} until other programs use less than {} for \
                      {QUIET_FOR:?}: they use {}",
                     whole_percent(QUIET_SHARE),
-                    noisy.in_words()
+                    latest_noise.in_words()
                 ));
             }
             WaitState::Wait => {}
@@ -275,8 +275,8 @@ mod tests {
 
     impl<F: Fn(Duration) -> f64> Machine for VirtualMachine<F> {
         fn read(&mut self) -> Reading {
-            let (all, busy) = ((self.now * CPUS).as_nanos() as u64, self.busy.as_nanos() as u64);
-            let cpu = CpuUse { cpu: 0, busy_ns: busy, idle_ns: all - busy, steal_ns: 0 };
+            let (total, busy) = ((self.now * CPUS).as_nanos() as u64, self.busy.as_nanos() as u64);
+            let cpu = CpuUse { cpu: 0, busy_ns: busy, idle_ns: total - busy, steal_ns: 0 };
             let program = |pid, name: &str, run_ns| ProcessSnapshot {
                 pid,
                 name: name.into(),
@@ -287,7 +287,7 @@ mod tests {
             Reading { at: self.now, cpus: vec![cpu], programs, ..Reading::default() }
         }
 
-        fn rest(&mut self, time: Duration) {
+        fn sleep(&mut self, time: Duration) {
             self.busy += time.mul_f64((self.share)(self.now) * f64::from(CPUS));
             self.now += time;
         }
@@ -310,8 +310,8 @@ mod tests {
 
     #[test]
     fn wait_on_quiet_machine_takes_three_seconds() {
-        let (result, took, messages) = wait_with(|_| 0.04, 300 * SECOND);
-        assert_eq!((result, took), (Ok(()), 3 * SECOND));
+        let (result, elapsed, messages) = wait_with(|_| 0.04, 300 * SECOND);
+        assert_eq!((result, elapsed), (Ok(()), 3 * SECOND));
         assert!(messages.is_empty(), "{messages:?}");
         // The quiet time may end exactly at the limit.
         assert_eq!(wait_with(|_| 0.0, 3 * SECOND).0, Ok(()));
@@ -324,19 +324,19 @@ mod tests {
             let ms = now.as_millis();
             if ms < 4000 || (6000..6500).contains(&ms) { 0.61 } else { 0.0 }
         };
-        let (result, took, messages) = wait_with(noise, 300 * SECOND);
-        assert_eq!((result, took), (Ok(()), Duration::from_millis(9500)));
+        let (result, elapsed, messages) = wait_with(noise, 300 * SECOND);
+        assert_eq!((result, elapsed), (Ok(()), Duration::from_millis(9500)));
         assert_eq!(messages.len(), 1);
         assert!(messages[0].contains("61 % of this machine's CPUs (rustc 61 %)"), "{messages:?}");
     }
 
     #[test]
     fn wait_on_busy_machine_fails_with_names() {
-        let (result, took, _) = wait_with(|_| 0.61, 300 * SECOND);
+        let (result, elapsed, _) = wait_with(|_| 0.61, 300 * SECOND);
         let error = result.unwrap_err();
         assert!(error.contains("61 % of this machine's CPUs (rustc 61 %)"), "{error}");
         assert!(error.contains("within 300s") && error.contains("hint: stop them"), "{error}");
-        assert_eq!(took, 300 * SECOND);
+        assert_eq!(elapsed, 300 * SECOND);
         // If the quiet end is too short, the error names the earlier programs.
         let error =
             wait_with(|now| if now < 8 * SECOND { 0.5 } else { 0.0 }, 10 * SECOND).0.unwrap_err();

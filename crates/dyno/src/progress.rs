@@ -28,8 +28,8 @@ pub struct Progress {
     style: Style,
     began: Instant,
     expected: Duration,
-    /// Width of the longest [`shape`], in characters.
-    shape_width: usize,
+    /// Width of the longest text of [`describe_step`], in characters.
+    step_width: usize,
 }
 
 impl Progress {
@@ -46,7 +46,7 @@ impl Progress {
             style: terminal::progress_style(),
             began: Instant::now(),
             expected: Duration::ZERO,
-            shape_width: 0,
+            step_width: 0,
         }
     }
 
@@ -54,8 +54,8 @@ impl Progress {
     pub fn begin(&mut self, plan: &Plan, trials_done: usize) {
         self.began = Instant::now();
         self.expected = Duration::from_nanos(expected_ns(plan));
-        let widths = (0..plan.trials.len()).map(|trial| shape(plan, trial).chars().count());
-        self.shape_width = widths.max().unwrap_or(0);
+        let widths = (0..plan.trials.len()).map(|trial| describe_step(plan, trial).chars().count());
+        self.step_width = widths.max().unwrap_or(0);
         self.bar.set_length(plan.trials.len() as u64);
         self.bar.set_position(trials_done as u64);
         self.bar.enable_steady_tick(Duration::from_millis(250));
@@ -85,32 +85,32 @@ impl Progress {
             }
             RunEvent::Warmed { launch, warmup } => self.print_warm_up(plan, *launch, warmup),
             RunEvent::TrialStarted { trial } => {
-                self.set_message(&format!("{} · starting", shape(plan, *trial)));
+                self.set_message(&format!("{} · starting", describe_step(plan, *trial)));
             }
             RunEvent::Interval { trial, interval } => self.interval(plan, *trial, interval),
             RunEvent::Profiling { trial } => {
-                self.set_message(&format!("{} · sampling stacks", shape(plan, *trial)));
+                self.set_message(&format!("{} · sampling stacks", describe_step(plan, *trial)));
             }
             RunEvent::Searched { trial, tried } => {
                 let verdict = if tried.kept { "kept" } else { "missed" };
                 let rate = number(tried.rate_rps);
                 self.set_message(&format!(
                     "{} · searching the rate: {rate}/s {verdict}",
-                    shape(plan, *trial)
+                    describe_step(plan, *trial)
                 ));
             }
             RunEvent::Contaminated { trial } => {
                 let message = format!(
                     "{}: the machine or the generator was disturbed, measuring again",
-                    shape(plan, *trial)
+                    describe_step(plan, *trial)
                 );
                 self.print_line(&line(&message));
             }
             RunEvent::TrialEnded { trial, .. } => {
                 self.bar.inc(1);
                 if let Some(result) = result(*trial) {
-                    let shape = format!("{:>1$}", shape(plan, *trial), self.shape_width);
-                    self.print_line(&text::trial_line(&result, &shape, self.style));
+                    let step = format!("{:>1$}", describe_step(plan, *trial), self.step_width);
+                    self.print_line(&text::trial_line(&result, &step, self.style));
                 }
             }
             RunEvent::Failed { launch, failure } => {
@@ -174,16 +174,20 @@ impl Progress {
         );
         self.set_message(&format!(
             "{} · {phase} · {}/s · p99 {p99}",
-            shape(plan, trial),
+            describe_step(plan, trial),
             count((ok as f64 / seconds) as u64)
         ));
     }
 
     /// Updates the live line.
     fn set_message(&self, message: &str) {
-        let left = self.expected.saturating_sub(self.began.elapsed());
-        let left = if left.is_zero() { String::new() } else { format!(" · {} left", clock(left)) };
-        self.bar.set_message(format!("{}{left}", line(message)));
+        let remaining = self.expected.saturating_sub(self.began.elapsed());
+        let remaining = if remaining.is_zero() {
+            String::new()
+        } else {
+            format!(" · {} left", clock(remaining))
+        };
+        self.bar.set_message(format!("{}{remaining}", line(message)));
     }
 
     /// Prints a line that stays.
@@ -219,16 +223,11 @@ fn names(plan: &Plan, launch: usize) -> String {
 }
 
 /// Describes the workload and the step of a trial.
-pub fn shape(plan: &Plan, trial: usize) -> String {
-    let step = &plan.load.steps[plan.trials[trial].step];
-    let pipeline = if step.pipeline > 1 { format!(" × {}", step.pipeline) } else { String::new() };
-    let streams =
-        if step.streams > 1 { format!(" × {} streams", step.streams) } else { String::new() };
-    let rate = Shape::from_step(step).rate_text(|rate| count(rate as u64));
-    let workload = match plan.workloads.as_slice() {
-        [_] => String::new(),
-        workloads => format!("{} · ", workloads[plan.trials[trial].workload].name),
-    };
-    let pass = if step.pass > 1 { format!(" ({})", step.pass) } else { String::new() };
-    format!("{workload}{} connections{streams}{pipeline}{rate}{pass}", step.connections)
+pub fn describe_step(plan: &Plan, trial: usize) -> String {
+    let planned = &plan.trials[trial];
+    let step = Shape::from_step(&plan.load.steps[planned.step]).in_words(number);
+    match plan.workloads.as_slice() {
+        [_] => step,
+        workloads => format!("{} · {step}", workloads[planned.workload].name),
+    }
 }

@@ -90,8 +90,8 @@ fn replace(target: &Path, bytes: &[u8], before: Option<&Metadata>) -> io::Result
     let mut new =
         tempfile::Builder::new().prefix(".dyno").permissions(mode).tempfile_in(folder(target))?;
     if let Some(before) = before {
-        let made = new.as_file().metadata()?;
-        if (made.uid(), made.gid()) != (before.uid(), before.gid()) {
+        let new_metadata = new.as_file().metadata()?;
+        if (new_metadata.uid(), new_metadata.gid()) != (before.uid(), before.gid()) {
             fchown(new.as_file(), Some(before.uid()), Some(before.gid()))?;
         }
         new.as_file().set_permissions(before.permissions())?;

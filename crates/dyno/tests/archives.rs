@@ -233,7 +233,7 @@ fn broken_plans() -> Vec<Broken> {
 fn archive_with_inconsistent_records_is_refused() {
     for (file, place, value, said) in broken() {
         let copy = Copy::new();
-        copy.change(file, |whole| *whole.pointer_mut(place).expect(place) = value.clone());
+        copy.change(file, |document| *document.pointer_mut(place).expect(place) = value.clone());
         let error = copy.read().map(drop).expect_err(place).to_string();
         assert!(error.contains(said), "{file} {place}: {error}");
         let named =
@@ -428,8 +428,8 @@ fn secret_is_withheld_in_addresses_and_quotations() {
     assert_eq!(workload["requests"][0]["body"], "{\"key\":\"(withheld)\"}");
     let names =
         [&workload["name"], &workload["requests"][1]["name"], &json["trials"][0]["workload"]];
-    let of_rows = [&json["summaries"][0]["workload"], &json["overview"][0]["workload"]];
-    for name in names.into_iter().chain(of_rows) {
+    let row_names = [&json["summaries"][0]["workload"], &json["overview"][0]["workload"]];
+    for name in names.into_iter().chain(row_names) {
         assert_eq!(name, "b-(withheld)");
     }
     let load = &json["trials"][0]["load"];
@@ -440,7 +440,7 @@ fn secret_is_withheld_in_addresses_and_quotations() {
     assert_eq!(config["requests_mixed"][1]["path"], "/b/(withheld)");
     let mut absent = json["overview"].as_array().unwrap().iter().map(|row| row["absent"].as_str());
     assert!(
-        absent.any(|why| why == Some("partly: crashed: it said (withheld)")),
+        absent.any(|reason| reason == Some("partly: crashed: it said (withheld)")),
         "{:#}",
         json["overview"]
     );
@@ -522,9 +522,9 @@ fn report_withholds_secrets_of_checks_and_logs() {
     });
     copy.change("trials/0000.json", |trial| trial["checks"] = json!([check(false)]));
     let report = dyno_analysis::report::report(&copy.read().unwrap());
-    let whole = serde_json::to_string(&report).unwrap();
+    let complete = serde_json::to_string(&report).unwrap();
     for n in 1..=9 {
-        assert!(whole.contains(&format!("tell-no-one-{n}")), "{n} is nowhere");
+        assert!(complete.contains(&format!("tell-no-one-{n}")), "{n} is nowhere");
     }
     for format in Format::ALL {
         let text = dyno_report::render(&report, format);
@@ -578,11 +578,12 @@ fn unlikely_value(of: &Value, rng: &mut Rng) -> Value {
     let texts = ["", "\u{0}<script>", "=1", "h2", "\u{1b}[2J"].map(|t| json!(t));
     let others =
         [json!(-1), json!(1e308), json!(-0.5), json!(null), json!([]), json!({}), json!(true)];
-    let one = |all: &[Value], rng: &mut Rng| all[rng.next_below(all.len() as u64) as usize].clone();
+    let choose =
+        |all: &[Value], rng: &mut Rng| all[rng.next_below(all.len() as u64) as usize].clone();
     match of {
-        _ if rng.next_below(10) == 0 => one(&others, rng),
-        Value::Number(_) => one(&numbers, rng),
-        Value::String(_) => one(&texts, rng),
+        _ if rng.next_below(10) == 0 => choose(&others, rng),
+        Value::Number(_) => choose(&numbers, rng),
+        Value::String(_) => choose(&texts, rng),
         Value::Bool(so) => json!(!so),
         // Removes an element of a list, or repeats one.
         Value::Array(all) => {
@@ -620,7 +621,7 @@ fn changed_archive_never_panics() {
         for _ in 0..=rng.next_below(2) {
             let file =
                 ["run.json", "starts/000.json", "trials/0003.json"][rng.next_below(3) as usize];
-            copy.change(file, |whole| replace_random_value(whole, &mut rng));
+            copy.change(file, |document| replace_random_value(document, &mut rng));
         }
         if let Ok(run) = copy.read() {
             read += 1;

@@ -48,16 +48,16 @@ fn compare_two_subjects_of_one_run() {
     // An undecided gate is a failure in the exit status and in the file for CI, unless the user
     // allows it.
     let gated = [&*a, &b, "--fail-on", "p99>+1%", "--format", "junit"];
-    let why = "message=\"not compared: it is unknown in some valid repeats (3 of A and 0 of B)";
+    let reason = "message=\"not compared: it is unknown in some valid repeats (3 of A and 0 of B)";
     let (status, xml, error) = run_compare(&gated);
     assert_eq!(status, 3);
     assert!(xml.contains("failures=\"0\" errors=\"2\" skipped=\"0\""), "{xml}");
-    assert!(xml.contains(&format!("<error {why}")), "{xml}");
+    assert!(xml.contains(&format!("<error {reason}")), "{xml}");
     assert!(error.contains("2 of 2 gates undecided") && error.contains("hint: "), "{error}");
     let (status, xml, error) = run_compare(&[&gated[..], &["--undecided", "pass"]].concat());
     assert_eq!((status, &*error), (0, ""));
     assert!(xml.contains("failures=\"0\" errors=\"0\" skipped=\"2\""), "{xml}");
-    assert!(xml.contains(&format!("<skipped {why}")), "{xml}");
+    assert!(xml.contains(&format!("<skipped {reason}")), "{xml}");
     let (_, json, _) = run_compare(&[&a, &b, "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["schema"], &json["paired"]), (&"dyno.compare/1".into(), &true.into()));

@@ -158,20 +158,20 @@ fn sources(folder: &str) -> Vec<std::path::PathBuf> {
 /// of the preceding line continues; afterwards, whether one of this line does.
 fn without_texts(line: &str, is_in_text: &mut bool) -> String {
     let line = if *is_in_text { line } else { line.split("//").next().unwrap() };
-    let mut kept = String::new();
+    let mut code = String::new();
     let mut characters = line.chars();
     while let Some(c) = characters.next() {
         match c {
             '\\' if *is_in_text => drop(characters.next()),
             '"' => {
                 *is_in_text = !*is_in_text;
-                kept.push('"');
+                code.push('"');
             }
-            c if !*is_in_text => kept.push(c),
+            c if !*is_in_text => code.push(c),
             _ => {}
         }
     }
-    kept
+    code
 }
 
 #[test]

@@ -108,11 +108,14 @@ fn read(name: &str, decoder: impl Read) -> Result<Vec<u8>, String> {
     read_up_to(name, decoder, CHECKED_BODY_BYTES)
 }
 
-/// Reads at most `most` bytes: a few kilobytes can decode to gigabytes.
-fn read_up_to(name: &str, decoder: impl Read, most: usize) -> Result<Vec<u8>, String> {
+/// Reads at most `max_bytes` bytes: a few kilobytes can decode to gigabytes.
+fn read_up_to(name: &str, decoder: impl Read, max_bytes: usize) -> Result<Vec<u8>, String> {
     let mut decoded = Vec::new();
-    decoder.take(most as u64 + 1).read_to_end(&mut decoded).map_err(|_| malformed_fault(name))?;
-    if decoded.len() > most {
+    decoder
+        .take(max_bytes as u64 + 1)
+        .read_to_end(&mut decoded)
+        .map_err(|_| malformed_fault(name))?;
+    if decoded.len() > max_bytes {
         return Err(length_fault(name));
     }
     Ok(decoded)
@@ -125,16 +128,25 @@ fn length_fault(name: &str) -> String {
     )
 }
 
-/// Decodes zlib or raw deflate. `taken`: returns how many bytes of the body the decoder has
+/// Decodes zlib or raw deflate. `consumed`: returns how many bytes of the body the decoder has
 /// consumed.
-fn inflate<D: Read>(body: &[u8], mut decoder: D, taken: fn(&D) -> u64) -> Result<Vec<u8>, String> {
+fn inflate<D: Read>(
+    body: &[u8],
+    mut decoder: D,
+    consumed: fn(&D) -> u64,
+) -> Result<Vec<u8>, String> {
     let decoded = read("deflate", &mut decoder)?;
-    check_consumed("deflate", decoded, taken(&decoder), body)
+    check_consumed("deflate", decoded, consumed(&decoder), body)
 }
 
 /// Returns the decoded text if the decoder consumed the whole body.
-fn check_consumed(name: &str, text: Vec<u8>, taken: u64, body: &[u8]) -> Result<Vec<u8>, String> {
-    if taken == body.len() as u64 { Ok(text) } else { Err(malformed_fault(name)) }
+fn check_consumed(
+    name: &str,
+    text: Vec<u8>,
+    consumed: u64,
+    body: &[u8],
+) -> Result<Vec<u8>, String> {
+    if consumed == body.len() as u64 { Ok(text) } else { Err(malformed_fault(name)) }
 }
 
 fn malformed_fault(name: &str) -> String {

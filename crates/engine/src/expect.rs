@@ -358,7 +358,7 @@ fn text_fault(body: &[u8], checks: &FullChecks) -> Option<String> {
     let missing = |pointer: &str| Some(format!("JSON pointer {pointer:?} is missing"));
     let fault = checks.json.iter().find_map(|(pointer, expected)| match value.pointer(pointer) {
         None => missing(pointer),
-        Some(found) if !is_equal_json(found, expected) => {
+        Some(actual) if !is_equal_json(actual, expected) => {
             Some(format!("JSON pointer {pointer:?} is not {expected}"))
         }
         Some(_) => None,
@@ -366,7 +366,7 @@ fn text_fault(body: &[u8], checks: &FullChecks) -> Option<String> {
     fault.or_else(|| {
         checks.json_matches.iter().find_map(|(pointer, expression)| match value.pointer(pointer) {
             None => missing(pointer),
-            Some(found) if !expression.is_match(value_text(found).as_bytes()) => {
+            Some(actual) if !expression.is_match(value_text(actual).as_bytes()) => {
                 Some(format!("JSON pointer {pointer:?} does not match {expression}"))
             }
             Some(_) => None,
@@ -569,12 +569,12 @@ mod tests {
             (json_matches("/a/b/1", "^x.$"), Some("does not match ^x.$")),
             (json_matches("/a/c", "."), Some("is missing")),
         ] {
-            let (outcome, found) = check(&full_checks(expected), RESPONSE);
+            let (outcome, actual) = check(&full_checks(expected), RESPONSE);
             match fault {
-                None => assert_eq!((outcome, found), (Outcome::Ok, None)),
+                None => assert_eq!((outcome, actual), (Outcome::Ok, None)),
                 Some(text) => {
                     assert_eq!(outcome, Outcome::UnexpectedBody);
-                    assert!(found.unwrap().contains(text));
+                    assert!(actual.unwrap().contains(text));
                 }
             }
         }

@@ -329,13 +329,13 @@ mod tests {
                 _ => shape(vec![segment(ramp, rate, 1)], Gaps::Exponential),
             };
             let until = 2 * SECOND;
-            let whole = take(&arrivals, seed, SINGLE_WORKER, until);
+            let undivided = take(&arrivals, seed, SINGLE_WORKER, until);
             let mut parts: Vec<u64> = (0..workers)
                 .flat_map(|worker| take(&arrivals, seed, Stripe { worker, workers }, until))
                 .collect();
             parts.sort_unstable();
-            prop_assert!(whole.is_sorted());
-            prop_assert_eq!(whole, parts);
+            prop_assert!(undivided.is_sorted());
+            prop_assert_eq!(undivided, parts);
         }
     }
 }

@@ -319,11 +319,11 @@ fn non_idempotent_request_is_not_retried() {
         World::new(1, faulty(&[(Fault::PoliteClose, 0.1)])),
         closed_loop(2, 8, 3000, &[POST]),
     );
-    let lost = outcome_count(&result, Outcome::ClosedEarly);
-    assert!(lost > 300, "{lost}");
+    let lost_exchanges = outcome_count(&result, Outcome::ClosedEarly);
+    assert!(lost_exchanges > 300, "{lost_exchanges}");
     assert_eq!(
         (outcome_count(&result, Outcome::Ok), result.report.connections.asked_again),
-        (3000 - lost, 0)
+        (3000 - lost_exchanges, 0)
     );
 }
 

@@ -170,7 +170,7 @@ impl Driver for ScriptedServer {
                 Kernel::After(turns) => {
                     connection.ends.iter().rev().nth(turns as usize).copied().unwrap_or(0)
                 }
-                Kernel::Only(most) => connection.queued.min(most),
+                Kernel::Only(max_bytes) => connection.queued.min(max_bytes),
             };
             if self.completions.is_empty() {
                 let mut bytes = self.output.clone();
@@ -279,10 +279,10 @@ fn assert_flood_ends_connection(kernel: Kernel, output: &[u8]) {
         "GOAWAY with the reason was not sent"
     );
     // Twice the bound, plus the replies of one turn and the other queued frames.
-    let most = 2 * (limits::REPLY_BYTES + output.len() as u64) + 1000;
+    let max_bytes = 2 * (limits::REPLY_BYTES + output.len() as u64) + 1000;
     assert!(
-        driver.most_waiting <= most,
-        "{} bytes waited, at most {most} allowed",
+        driver.most_waiting <= max_bytes,
+        "{} bytes waited, at most {max_bytes} allowed",
         driver.most_waiting
     );
 }
@@ -332,8 +332,8 @@ fn requests_time_out_if_server_pings_without_reading() {
 /// Repeated settings and other frames do not extend the time-out.
 #[test]
 fn server_with_pings_and_no_streams_refuses_all() {
-    let none = frame(4, 0, 0, &[0, 3, 0, 0, 0, 0]);
-    let mut driver = ScriptedServer::new(Kernel::After(0), [none, ping()].concat());
+    let no_streams = frame(4, 0, 0, &[0, 3, 0, 0, 0, 0]);
+    let mut driver = ScriptedServer::new(Kernel::After(0), [no_streams, ping()].concat());
     let report = run_all(&mut driver, 3);
     assert_eq!(outcomes(&report), [("stream_refused", 3)]);
     // The first connection is given up before a request is assigned to it, and each of the others
@@ -344,20 +344,21 @@ fn server_with_pings_and_no_streams_refuses_all() {
 
 #[test]
 fn server_allowing_streams_briefly_refuses_all() {
-    let [one, none] = [1, 0].map(|streams| frame(4, 0, 0, &[0, 3, 0, 0, 0, streams]));
-    let mut driver = ScriptedServer::new(Kernel::After(0), [one, none].concat());
+    let [one, no_streams] = [1, 0].map(|streams| frame(4, 0, 0, &[0, 3, 0, 0, 0, streams]));
+    let mut driver = ScriptedServer::new(Kernel::After(0), [one, no_streams].concat());
     assert_eq!(outcomes(&run_all(&mut driver, 3)), [("stream_refused", 3)]);
 }
 
 /// No stream is due while the server allows none.
 #[test]
 fn temporary_stream_ban_keeps_connection() {
-    let [one, none] = [1, 0].map(|streams| frame(4, 0, 0, &[0, 3, 0, 0, 0, streams]));
+    let [one, no_streams] = [1, 0].map(|streams| frame(4, 0, 0, &[0, 3, 0, 0, 0, streams]));
     // The second ban begins after the time-out of the first would have ended, or covers that
     // instant.
     for (from, to) in [(3000, 3500), (300, 1200)] {
         let response = frame(1, 5, 1, &[0x88]);
-        let output = [(100, &none), (110, &one), (from, &none), (to, &one), (4100, &response)];
+        let output =
+            [(100, &no_streams), (110, &one), (from, &no_streams), (to, &one), (4100, &response)];
         let mut driver = ScriptedServer::new(Kernel::After(0), Vec::new());
         driver.after_send =
             AfterSend::SendLater(output.map(|(ms, output)| (ms * MS, output.clone())).into());
@@ -413,8 +414,8 @@ proptest! {
         run(&mut driver);
         // A reply is at most 1.5 times as long as the frame that causes it. Requests need some more
         // bytes.
-        let most = 2 * (limits::REPLY_BYTES + 2 * output.len() as u64) + 100_000;
+        let max_bytes = 2 * (limits::REPLY_BYTES + 2 * output.len() as u64) + 100_000;
         let waited = driver.most_waiting;
-        prop_assert!(waited <= most, "{} bytes waited, at most {} allowed", waited, most);
+        prop_assert!(waited <= max_bytes, "{} bytes waited, at most {} allowed", waited, max_bytes);
     }
 }

@@ -546,12 +546,15 @@ fn connection_fault_counts_match_injected_faults() {
 fn connection_reset_fails_only_its_streams() {
     let result =
         sim::simulate(World::new(1, faulty(&[(Fault::Reset, 0.002)])), closed_loop(4, 10, 10_000));
-    let lost = outcome_count(&result, Outcome::Reset);
+    let lost_exchanges = outcome_count(&result, Outcome::Reset);
     // A connection may draw a second reset before the first takes effect.
     let resets = result.report.connection_failures["reset"];
     assert!(resets > 5 && resets <= fault_count(&result, Fault::Reset));
-    assert!(lost > resets && lost <= 10 * resets, "{lost} lost by {resets}");
-    assert_eq!(outcome_count(&result, Outcome::Ok), 10_000 - lost);
+    assert!(
+        lost_exchanges > resets && lost_exchanges <= 10 * resets,
+        "{lost_exchanges} lost by {resets}"
+    );
+    assert_eq!(outcome_count(&result, Outcome::Ok), 10_000 - lost_exchanges);
     // The last connections need not be reopened.
     let opened = result.report.connections.opened;
     assert!((resets..=4 + resets).contains(&opened), "{opened} for {resets}");
@@ -617,8 +620,8 @@ proptest! {
         prop_assert_eq!(outcomes.completed_count(), books.completed);
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
         prop_assert_eq!(at_end(&result).count(), books.in_flight_at_end);
-        let most = u64::from(streams.min(allowed.unwrap_or(u32::MAX)));
-        prop_assert!(http2(&result).streams_most <= most);
+        let max_streams = u64::from(streams.min(allowed.unwrap_or(u32::MAX)));
+        prop_assert!(http2(&result).streams_most <= max_streams);
         // No request waits forever: time-outs end requests in flight, and assigned requests find
         // connections.
         prop_assert!(arrivals != Arrivals::Closed || books.in_flight_at_end == 0, "{:?}", books);
@@ -681,8 +684,8 @@ fn sliced_load_opens_streams_only_in_its_slices() {
     config.window.interval_ns = 10 * MS;
     let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
     let result = sim::simulate(World::new(1, model), config);
-    let own = slices.slices_between(0, 2 * SECOND);
-    let is_own = |from: u64| own.iter().any(|(start, end)| (*start..*end).contains(&from));
+    let own_slices = slices.slices_between(0, 2 * SECOND);
+    let is_own = |from: u64| own_slices.iter().any(|(start, end)| (*start..*end).contains(&from));
     let intervals = result.intervals.iter().filter(|i| i.phase != Phase::Drain);
     let (inside, outside): (Vec<_>, Vec<_>) =
         intervals.partition(|interval| is_own(interval.start_ns));

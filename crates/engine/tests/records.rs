@@ -270,7 +270,7 @@ fn mix() -> Arc<Traffic> {
     let header = vec![("content-type".to_string(), ExpectedValue::Is("text/plain".to_string()))];
     let contains =
         FullChecks { contains: Some(b"World".to_vec()), headers: header, ..FullChecks::default() };
-    let wrong = FullChecks { contains: Some(b"Mars".to_vec()), ..FullChecks::default() };
+    let unmet_checks = FullChecks { contains: Some(b"Mars".to_vec()), ..FullChecks::default() };
     let varying = CompiledRequest {
         template: Template::Varying {
             head: vec![
@@ -282,8 +282,11 @@ fn mix() -> Arc<Traffic> {
         },
         ..request("/", status_200())
     };
-    let requests =
-        vec![(request("/a", expect(contains)), 5), (request("/b", expect(wrong)), 1), (varying, 3)];
+    let requests = vec![
+        (request("/a", expect(contains)), 5),
+        (request("/b", expect(unmet_checks)), 1),
+        (varying, 3),
+    ];
     Arc::new(Traffic::new(requests).unwrap())
 }
 

@@ -53,14 +53,14 @@ proptest! {
             let intervals = result.intervals.iter().filter(|i| i.phase != Phase::Drain);
             intervals.filter(|i| i.start_ns >= from && i.end_ns <= to).map(|i| i.started).sum()
         };
-        let own = slices.slices_between(0, end);
-        let per_slice: Vec<u64> = own.iter().map(|(from, to)| started(*from, *to)).collect();
+        let own_slices = slices.slices_between(0, end);
+        let per_slice: Vec<u64> = own_slices.iter().map(|(from, to)| started(*from, *to)).collect();
         prop_assert_eq!(per_slice.iter().sum::<u64>(), started(0, end));
-        let least = *per_slice[1..].iter().min().unwrap();
-        let most = *per_slice.iter().max().unwrap();
+        let min = *per_slice[1..].iter().min().unwrap();
+        let max = *per_slice.iter().max().unwrap();
         // Where two own slices follow each other, the second begins with the requests in flight of
         // the first.
-        prop_assert!(most - least <= 4 * u64::from(pipeline) && least > 100, "{per_slice:?}");
+        prop_assert!(max - min <= 4 * u64::from(pipeline) && min > 100, "{per_slice:?}");
     }
 
     #[test]
@@ -80,16 +80,19 @@ fn cpu_wait_counts_only_in_own_slices() {
     let Schedule::Sliced(slices) = config.schedule else { unreachable!() };
     let (opens, closes) =
         (config.window.warmup_ns, config.window.warmup_ns + config.window.duration_ns.unwrap());
-    let own = slices.slices_between(opens, closes);
-    let gap =
-        own.windows(2).map(|pair| (pair[0].1, pair[1].0)).find(|(from, to)| to > from).unwrap();
+    let own_slices = slices.slices_between(opens, closes);
+    let gap = own_slices
+        .windows(2)
+        .map(|pair| (pair[0].1, pair[1].0))
+        .find(|(from, to)| to > from)
+        .unwrap();
     let middle = |(from, to): (u64, u64)| (from + to) / 2;
     // Both runs are identical up to the first theft, so the load begins at the same instant.
     let began = simulate(config.clone()).began.0;
     let theft = |at: u64, for_ns: u64| Theft { at_ns: began + at, for_ns, when: TheftTime::Asleep };
     let mut world =
         World::new(1, ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection));
-    world.thefts = vec![theft(middle(own[0]), 2 * MS), theft(middle(gap), 3 * MS)];
+    world.thefts = vec![theft(middle(own_slices[0]), 2 * MS), theft(middle(gap), 3 * MS)];
     let result = sim::simulate(world, config);
     assert_eq!(result.began.0, began);
     assert_eq!(result.report.cpu.run_delay_ns, Some(2 * MS));

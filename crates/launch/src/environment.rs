@@ -246,8 +246,8 @@ impl Environment {
     pub fn without_secrets(&self, text: String) -> String {
         /// Shorter values would match ordinary words.
         const MIN_CHARS: usize = 6;
-        let all = self.0.iter().map(|(name, value)| (name, value.to_string_lossy()));
-        let secrets = all.filter(|(name, value)| {
+        let variables = self.0.iter().map(|(name, value)| (name, value.to_string_lossy()));
+        let secrets = variables.filter(|(name, value)| {
             Redaction::from_variable(name, value) == Some(Redaction::Secret)
                 && value.chars().count() >= MIN_CHARS
         });

@@ -162,30 +162,30 @@ pub fn resolve_within(name: &Path, folder: &Path) -> io::Result<PathBuf> {
     if path.starts_with(&root) { Ok(path) } else { Err(outside_error(name, &path)) }
 }
 
-/// Reads the file of this name in `folder`. `most`: its largest size, bytes.
+/// Reads the file of this name in `folder`. `max_bytes`: its largest size, bytes.
 ///
 /// # Errors
 /// The file cannot be read, is longer, is not a regular file, or a link leads out of the folder. A
 /// pipe would block, and a device never ends.
-pub fn read_in_folder(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
+pub fn read_in_folder(name: &Path, folder: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     let path = resolve_within(name, folder)?;
-    read_file(&open_path(&path)?, name, most)
+    read_file(&open_path(&path)?, name, max_bytes)
 }
 
-/// Reads a file, following links. `most`: its largest size, bytes.
+/// Reads a file, following links. `max_bytes`: its largest size, bytes.
 ///
 /// # Errors
 /// The file cannot be read, is longer, or is not a regular file.
-pub fn read_regular(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    read_file(&open_path(path)?, path, most)
+pub fn read_regular(path: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
+    read_file(&open_path(path)?, path, max_bytes)
 }
 
-/// Reads the file of this name in `folder` without following any link. `most`: its largest size,
-/// bytes.
+/// Reads the file of this name in `folder` without following any link. `max_bytes`: its largest
+/// size, bytes.
 ///
 /// # Errors
 /// The file cannot be read, is longer, is not a regular file, or its path contains a link or `..`.
-pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result<Vec<u8>> {
+pub fn read_without_links(name: &Path, folder: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     let is_plain = |part: &Component<'_>| matches!(part, Component::Normal(_));
     if name.as_os_str().is_empty() || !name.components().all(|part| is_plain(&part)) {
         return Err(refused_error(name, "must be the name of a file in its folder or below"));
@@ -205,27 +205,27 @@ pub fn read_without_links(name: &Path, folder: &Path, most: usize) -> io::Result
             ));
         }
     }
-    read_file(&opened, name, most)
+    read_file(&opened, name, max_bytes)
 }
 
 /// Reads the file of a path descriptor (O_PATH). Pipes and devices are never opened: opening alone
 /// may block or have effects.
-fn read_file(opened: &File, name: &Path, most: usize) -> io::Result<Vec<u8>> {
+fn read_file(opened: &File, name: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     let metadata = opened.metadata()?;
     if !metadata.is_file() {
-        return Err(refused_error(name, "is no regular file"));
+        return Err(refused_error(name, "is not a regular file"));
     }
-    if metadata.len() > most as u64 {
+    if metadata.len() > max_bytes as u64 {
         return Err(refused_error(
             name,
-            &format!("has {} bytes, more than {most}", metadata.len()),
+            &format!("has {} bytes, more than {max_bytes}", metadata.len()),
         ));
     }
     let mut bytes = Vec::new();
-    File::open(descriptor(opened))?.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    File::open(descriptor(opened))?.take(max_bytes as u64 + 1).read_to_end(&mut bytes)?;
     // Files of /proc have no length, and others may grow.
-    if bytes.len() > most {
-        return Err(refused_error(name, &format!("has more than {most} bytes")));
+    if bytes.len() > max_bytes {
+        return Err(refused_error(name, &format!("has more than {max_bytes} bytes")));
     }
     Ok(bytes)
 }
@@ -239,8 +239,8 @@ fn descriptor(file: &File) -> PathBuf {
     Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }
 
-fn refused_error(name: &Path, why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {why}", name.display()))
+fn refused_error(name: &Path, reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {reason}", name.display()))
 }
 
 /// Error for a link that leads out of its folder.
@@ -345,7 +345,7 @@ mod tests {
         assert!(read("long").unwrap_err().contains("has 2 bytes, more than 1"));
         assert!(read("out").unwrap_err().contains("leads out of its folder"));
         for odd in ["pipe", "sub"] {
-            assert!(read(odd).unwrap_err().contains("is no regular file"), "{odd}");
+            assert!(read(odd).unwrap_err().contains("is not a regular file"), "{odd}");
         }
     }
 
@@ -364,12 +364,12 @@ mod tests {
         let read =
             |name: &str| read_without_links(Path::new(name), &folder, 1).map_err(|e| e.to_string());
         assert_eq!(read("sub/a").unwrap(), b"1");
-        for (odd, why) in [
+        for (odd, reason) in [
             ("link", "is a link"),
             ("linked/a", "is reached through one"),
             ("device", "is a link"),
-            ("pipe", "is no regular file"),
-            ("sub", "is no regular file"),
+            ("pipe", "is not a regular file"),
+            ("sub", "is not a regular file"),
             ("long", "has 2 bytes, more than 1"),
             ("sub/../long", "must be the name"),
             ("/dev/null", "must be the name"),
@@ -377,12 +377,12 @@ mod tests {
             ("absent", "No such file"),
         ] {
             let error = read(odd).unwrap_err();
-            assert!(error.contains(why), "{odd}: {error}");
+            assert!(error.contains(reason), "{odd}: {error}");
         }
         // A device itself, and a file that hides its length.
         let read =
             |folder: &str, name: &str| read_without_links(Path::new(name), Path::new(folder), 10);
-        assert!(read("/dev", "zero").unwrap_err().to_string().contains("is no regular file"));
+        assert!(read("/dev", "zero").unwrap_err().to_string().contains("is not a regular file"));
         assert!(
             read("/proc/self", "status")
                 .unwrap_err()

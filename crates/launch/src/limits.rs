@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Most bytes that a queried tool may print. A tool that prints more is ended, and its output is
 /// discarded.
-pub const ANSWER_BYTES: u64 = 1 << 20;
+pub const OUTPUT_BYTES: u64 = 1 << 20;
 
 /// Largest log of a subject or a build, bytes. A longer log is cut to its last [`LOG_TAIL_BYTES`]:
 /// temporary files are often memory, and the subject's own limit would not count them.

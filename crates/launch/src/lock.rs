@@ -32,8 +32,10 @@ pub(crate) fn hold(folder: &Path) -> io::Result<()> {
     }
     let lock = Lock(file);
     // The folder may have been removed before the lock was taken.
-    let still_exists = fs::metadata(folder).is_ok_and(|found| {
-        lock.0.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (found.dev(), found.ino()))
+    let still_exists = fs::metadata(folder).is_ok_and(|current| {
+        lock.0
+            .metadata()
+            .is_ok_and(|locked| (locked.dev(), locked.ino()) == (current.dev(), current.ino()))
     });
     if !still_exists {
         return Err(removed_error());

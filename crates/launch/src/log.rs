@@ -99,8 +99,8 @@ impl Log {
         bytes.extend(read_end(&self.file, LOG_TAIL_BYTES));
         let from = bytes.len().saturating_sub(LOG_TAIL_BYTES as usize);
         let text = String::from_utf8_lossy(&bytes[from..]);
-        let all: Vec<&str> = text.lines().collect();
-        all[all.len().saturating_sub(lines)..].join("\n")
+        let all_lines: Vec<&str> = text.lines().collect();
+        all_lines[all_lines.len().saturating_sub(lines)..].join("\n")
     }
 }
 
@@ -149,10 +149,10 @@ impl<'a> LogFollower<'a> {
     }
 }
 
-/// Reads at most `most` bytes from the end of a file.
-fn read_end(file: &File, most: u64) -> Vec<u8> {
+/// Reads at most `max_bytes` bytes from the end of a file.
+fn read_end(file: &File, max_bytes: u64) -> Vec<u8> {
     let length = file.metadata().map_or(0, |m| m.len());
-    let from = length.saturating_sub(most);
+    let from = length.saturating_sub(max_bytes);
     let mut bytes = vec![0; (length - from) as usize];
     let mut read = 0;
     while let Ok(n @ 1..) = file.read_at(&mut bytes[read..], from + read as u64) {

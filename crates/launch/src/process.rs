@@ -437,13 +437,13 @@ mod tests {
     #[test]
     fn process_that_left_its_group_is_moved_back_and_ended() {
         let groups = Groups::prepare(Layout::read(), &Guard::start().unwrap());
-        if let Some(why) = groups.unavailable_reason() {
-            return not_run(&format!("a server that leaves its control group: {why}"));
+        if let Some(reason) = groups.unavailable_reason() {
+            return not_run(&format!("a server that leaves its control group: {reason}"));
         }
         let process = start(&format!("{DAEMON}; exec sleep 98755"), &groups);
         let daemon = daemon(&process);
-        let own: Vec<&Path> = process.workspace.group.folders().collect();
-        for parent in own.iter().map(|folder| folder.parent().unwrap()) {
+        let group_folders: Vec<&Path> = process.workspace.group.folders().collect();
+        for parent in group_folders.iter().map(|folder| folder.parent().unwrap()) {
             // Fails for a v2 group that enables controllers for its children.
             let _ = fs::write(parent.join("cgroup.procs"), daemon.to_string());
         }
@@ -454,7 +454,7 @@ mod tests {
         }
         assert!(process.owns(daemon));
         process.move_back_strays();
-        for folder in own {
+        for folder in group_folders {
             let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap();
             assert!(text.lines().any(|line| line == daemon.to_string()), "{}", folder.display());
         }

@@ -31,11 +31,11 @@ impl OwnProcess {
     pub fn start(arguments: &[&str], cpus: &[u32]) -> io::Result<OwnProcess> {
         let mut command = Command::new(own_program());
         command.args(arguments).stdin(Stdio::piped());
-        let own = allowed_cpus();
+        let original_cpus = allowed_cpus();
         // The child inherits the CPUs of this thread. They are restored right after its start.
         set_affinity(cpus)?;
         let child = children::spawn(&mut command);
-        set_affinity(&own)?;
+        set_affinity(&original_cpus)?;
         child.map(OwnProcess)
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use dyno_observer::monotonic_ns;
 
 use crate::environment::Environment;
-use crate::limits::ANSWER_BYTES;
+use crate::limits::OUTPUT_BYTES;
 use crate::log::{Log, LogFollower};
 use crate::minder::{self, Descendants, MindedCommand};
 use crate::network::Network;
@@ -38,19 +38,20 @@ pub enum ToolEnd {
     Interrupted,
     /// The command was ended at its deadline.
     TimedOut,
-    /// The command was ended because it printed more than [`ANSWER_BYTES`].
+    /// The command was ended because it printed more than [`OUTPUT_BYTES`].
     TooMuchOutput,
 }
 
-/// Answer of a queried tool.
+/// Outcome of a tool whose output is read.
 #[derive(Clone, Debug)]
-pub enum ToolAnswer {
+pub enum ToolOutcome {
     Ended {
         status: ExitStatus,
         output: String,
     },
-    /// No valid answer, with the reason as the end of a sentence about the command.
-    None(String),
+    /// It did not exit by itself, or printed too much. The reason is the end of a sentence about
+    /// the command.
+    Unfinished(String),
 }
 
 /// Whether a running command may continue.
@@ -79,34 +80,35 @@ impl ToolCommand<'_> {
     }
 
     /// Runs the command and returns its standard output.
-    pub fn ask(self, supervision: &Supervision<'_>) -> ToolAnswer {
-        self.try_ask(supervision)
-            .unwrap_or_else(|error| ToolAnswer::None(format!("could not be run ({error})")))
+    pub fn read_output(self, supervision: &Supervision<'_>) -> ToolOutcome {
+        self.try_read_output(supervision)
+            .unwrap_or_else(|error| ToolOutcome::Unfinished(format!("could not be run ({error})")))
     }
 
-    fn try_ask(self, supervision: &Supervision<'_>) -> io::Result<ToolAnswer> {
+    fn try_read_output(self, supervision: &Supervision<'_>) -> io::Result<ToolOutcome> {
         // A file and not a pipe, because dyno would have to wait for a descendant that keeps a pipe
         // open.
         let output = tempfile::tempfile()?;
         let length = |file: &File| file.metadata().map_or(0, |m| m.len());
         let check_output = || match length(&output) {
-            ..=ANSWER_BYTES => OutputCheck::Continue,
+            ..=OUTPUT_BYTES => OutputCheck::Continue,
             _ => OutputCheck::TooMuch,
         };
         let stdout = output.try_clone()?.into();
         let end = self.supervise(stdout, Stdio::null(), supervision, check_output)?;
         Ok(match end {
             ToolEnd::Ended { status, .. } => {
-                let mut bytes = vec![0; length(&output).min(ANSWER_BYTES) as usize];
+                let mut bytes = vec![0; length(&output).min(OUTPUT_BYTES) as usize];
                 output.read_exact_at(&mut bytes, 0)?;
-                ToolAnswer::Ended { status, output: String::from_utf8_lossy(&bytes).into_owned() }
+                ToolOutcome::Ended { status, output: String::from_utf8_lossy(&bytes).into_owned() }
             }
-            ToolEnd::TimedOut => {
-                ToolAnswer::None(format!("had not ended after {}", duration_text(self.deadline)))
-            }
-            ToolEnd::Interrupted => ToolAnswer::None("was ended by the user".into()),
+            ToolEnd::TimedOut => ToolOutcome::Unfinished(format!(
+                "had not ended after {}",
+                duration_text(self.deadline)
+            )),
+            ToolEnd::Interrupted => ToolOutcome::Unfinished("was ended by the user".into()),
             ToolEnd::TooMuchOutput => {
-                ToolAnswer::None(format!("printed more than {ANSWER_BYTES} bytes"))
+                ToolOutcome::Unfinished(format!("printed more than {OUTPUT_BYTES} bytes"))
             }
         })
     }
@@ -240,14 +242,14 @@ mod tests {
     use crate::guard::Guard;
     use crate::supervision::Interrupts;
 
-    fn ask(command: &str, deadline: Duration, interrupts: &Interrupts) -> ToolAnswer {
+    fn ask(command: &str, deadline: Duration, interrupts: &Interrupts) -> ToolOutcome {
         let root = tempfile::tempdir().unwrap();
         let environment = Environment::for_tool(&DynoVariables::read(), &[], root.path());
         // The guard of a test is this test program, which ends at once with the unknown argument.
         let guard = Guard::start().unwrap();
         let tool =
             ToolCommand { command, folder: root.path(), environment: &environment, deadline };
-        tool.ask(&Supervision { guard: &guard, interrupts })
+        tool.read_output(&Supervision { guard: &guard, interrupts })
     }
 
     /// Whether a process with this command line exists.
@@ -263,42 +265,51 @@ mod tests {
     #[test]
     fn daemons_of_a_tool_are_ended_with_it() {
         // A daemon in its own session that keeps standard output open.
-        let answer = ask("setsid sleep 98765 & echo hello; exit 3", PATIENCE, &Interrupts::new());
-        let ToolAnswer::Ended { status, output } = answer else { panic!("{answer:?}") };
+        let outcome = ask("setsid sleep 98765 & echo hello; exit 3", PATIENCE, &Interrupts::new());
+        let ToolOutcome::Ended { status, output } = outcome else { panic!("{outcome:?}") };
         assert_eq!((status.code(), output.as_str()), (Some(3), "hello\n"));
         assert!(!is_running("sleep 98765"));
         // A daemon without a parent, in its own session and with an empty environment.
         let daemon = "(setsid env -i sh -c 'sleep 98764 & sleep 98764' &); until pgrep -f 'sleep \
                       9876[4]'; do :; done";
         for (ending, patience) in [("", PATIENCE), ("; sleep 98763", Duration::from_secs(2))] {
-            let answer = ask(&format!("{daemon} >&2{ending}"), patience, &Interrupts::new());
-            assert_eq!(matches!(answer, ToolAnswer::Ended { .. }), ending.is_empty(), "{answer:?}");
+            let outcome = ask(&format!("{daemon} >&2{ending}"), patience, &Interrupts::new());
+            assert_eq!(
+                matches!(outcome, ToolOutcome::Ended { .. }),
+                ending.is_empty(),
+                "{outcome:?}"
+            );
             assert!(!is_running("sleep 98764") && !is_running("sleep 98763"));
         }
     }
 
     #[test]
     fn killed_tool_error_names_signal() {
-        let answer = ask("kill -9 $$", PATIENCE, &Interrupts::new());
-        let ToolAnswer::Ended { status, .. } = answer else { panic!("{answer:?}") };
+        let outcome = ask("kill -9 $$", PATIENCE, &Interrupts::new());
+        let ToolOutcome::Ended { status, .. } = outcome else { panic!("{outcome:?}") };
         assert_eq!(status.signal(), Some(9));
     }
 
     #[test]
     fn tool_is_ended_at_deadline_interrupt_or_output_limit() {
-        let why =
-            |answer| if let ToolAnswer::None(why) = answer { why } else { panic!("{answer:?}") };
+        let reason = |outcome| {
+            if let ToolOutcome::Unfinished(reason) = outcome {
+                reason
+            } else {
+                panic!("{outcome:?}")
+            }
+        };
         let late = ask("setsid sleep 98766; true", Duration::from_millis(100), &Interrupts::new());
-        assert_eq!(why(late), "had not ended after 100 ms");
+        assert_eq!(reason(late), "had not ended after 100 ms");
         assert!(!is_running("sleep 98766"));
         // A stopped minder does not prevent that.
         let late =
             ask("kill -STOP $PPID; sleep 98766", Duration::from_millis(100), &Interrupts::new());
-        assert_eq!(why(late), "had not ended after 100 ms");
+        assert_eq!(reason(late), "had not ended after 100 ms");
         assert!(!is_running("sleep 98766"));
         let interrupts = Interrupts::new();
         interrupts.raise();
-        assert_eq!(why(ask("sleep 98767", PATIENCE, &interrupts)), "was ended by the user");
-        assert!(why(ask("yes", PATIENCE, &Interrupts::new())).contains("printed more than"));
+        assert_eq!(reason(ask("sleep 98767", PATIENCE, &interrupts)), "was ended by the user");
+        assert!(reason(ask("yes", PATIENCE, &Interrupts::new())).contains("printed more than"));
     }
 }

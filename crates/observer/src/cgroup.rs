@@ -88,9 +88,11 @@ impl Layout {
     /// are not visible here, such as those outside of a container, are missing.
     #[must_use]
     pub fn own_quota(&self) -> Option<Quota> {
-        let own = self.v1.get("cpu").into_iter().chain(self.v2.as_ref().map(|v2| &v2.folder));
-        let groups =
-            own.flat_map(|folder| folder.ancestors()).map(|folder| Quota { folder: folder.into() });
+        let own_folders =
+            self.v1.get("cpu").into_iter().chain(self.v2.as_ref().map(|v2| &v2.folder));
+        let groups = own_folders
+            .flat_map(|folder| folder.ancestors())
+            .map(|folder| Quota { folder: folder.into() });
         let quotas = groups.filter_map(|quota| Some((quota.cpus()?, quota)));
         quotas.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, quota)| quota)
     }
@@ -217,9 +219,9 @@ impl Group {
         let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
         let containing = mounts.iter().filter(|mount| folder.starts_with(mount.point));
         // The innermost mount: version 2 may be mounted within a folder of version 1.
-        let own = containing.max_by_key(|mount| mount.point.len()).ok_or_else(not_a_group)?;
-        let path = folder.strip_prefix(own.point).map_err(|_| not_a_group())?;
-        if own.kind == "cgroup2" {
+        let own_mount = containing.max_by_key(|mount| mount.point.len()).ok_or_else(not_a_group)?;
+        let path = folder.strip_prefix(own_mount.point).map_err(|_| not_a_group())?;
+        if own_mount.kind == "cgroup2" {
             return Ok(Group { v2: Some(folder), ..Group::default() });
         }
         let controllers = mounts.iter().filter(|mount| mount.kind == "cgroup");
@@ -495,9 +497,9 @@ mod tests {
         assert_eq!(layout.v2.unwrap().folder, root.path().join("inner"));
     }
 
-    fn files(all: &[(&str, &str)]) -> tempfile::TempDir {
+    fn files(contents: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        for (name, text) in all {
+        for (name, text) in contents {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
         folder
@@ -633,8 +635,8 @@ mod tests {
             v2: Some(V2 { folder: folder.into(), controllers: Vec::new() }),
             ..Layout::default()
         };
-        let wanted = QuotaUse { cpus: 1.5, periods: 9, throttled_periods: 4 };
-        assert_eq!(v2(&inner).own_quota().unwrap().read(), Some(wanted));
+        let expected = QuotaUse { cpus: 1.5, periods: 9, throttled_periods: 4 };
+        assert_eq!(v2(&inner).own_quota().unwrap().read(), Some(expected));
         std::fs::write(inner.join("cpu.max"), "50000 100000\n").unwrap();
         assert_eq!(v2(&inner).own_quota().unwrap().folder, inner);
         let v1 = |quota: &str| {

@@ -56,8 +56,8 @@ pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
 /// Lists what this machine or this user cannot measure, with reasons and hints.
 fn list_missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
     let mut missing = Vec::new();
-    let mut add = |measurement: &str, why: String, hint: &str| {
-        missing.push(Missing { what: measurement.into(), why, hint: hint.into() });
+    let mut add = |measurement: &str, reason: String, hint: &str| {
+        missing.push(Missing { what: measurement.into(), why: reason, hint: hint.into() });
     };
     if layout.version() == CgroupVersion::None {
         add(
@@ -150,8 +150,8 @@ fn virtualisation() -> Option<String> {
         return Some("none".into());
     }
     let vendor = read("/sys/class/dmi/id/sys_vendor").unwrap_or_default().to_lowercase();
-    let known = ["qemu", "vmware", "xen", "microsoft", "amazon ec2", "google"];
-    let name = known.iter().find(|k| vendor.contains(*k));
+    let vendors = ["qemu", "vmware", "xen", "microsoft", "amazon ec2", "google"];
+    let name = vendors.iter().find(|k| vendor.contains(*k));
     Some(name.map_or_else(|| "virtual machine".to_string(), |n| format!("virtual machine ({n})")))
 }
 

@@ -169,8 +169,11 @@ mod tests {
             assert_eq!(files.number(&path), Some(number as u64));
         }
         assert_eq!(files.open.borrow().len(), DEFAULT_OPEN);
-        let none = Files::with_limit(0);
-        assert_eq!((none.number(folder.path().join("7")), none.open.borrow().len()), (Some(7), 0));
+        let no_files = Files::with_limit(0);
+        assert_eq!(
+            (no_files.number(folder.path().join("7")), no_files.open.borrow().len()),
+            (Some(7), 0)
+        );
     }
 
     /// Another thread may get the number of a thread that has ended.

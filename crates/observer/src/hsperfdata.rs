@@ -143,17 +143,17 @@ mod tests {
 
     #[test]
     fn invalid_or_truncated_file_has_no_values() {
-        let whole = file(&[("java.ci.totalTime", 7), ("sun.ci.totalCompiles", 3)]);
-        for end in 0..whole.len() {
-            assert_eq!(parse_values(&whole[..end]), None, "{end} bytes");
+        let complete = file(&[("java.ci.totalTime", 7), ("sun.ci.totalCompiles", 3)]);
+        for end in 0..complete.len() {
+            assert_eq!(parse_values(&complete[..end]), None, "{end} bytes");
         }
-        let mut not_ready = whole.clone();
+        let mut not_ready = complete.clone();
         not_ready[7] = 0;
         assert_eq!(parse_values(&not_ready), None);
         // No wrong byte may cause a panic.
-        for offset in 0..whole.len() {
+        for offset in 0..complete.len() {
             for byte in [0, 1, 0x7f, 0x80, 0xff] {
-                let mut corrupt = whole.clone();
+                let mut corrupt = complete.clone();
                 corrupt[offset] = byte;
                 let _ = parse_values(&corrupt);
             }

@@ -8,7 +8,7 @@ use aya::Ebpf;
 /// Reason why an observation is unavailable, and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    pub why: String,
+    pub reason: String,
     pub hint: &'static str,
 }
 
@@ -19,11 +19,11 @@ impl Refusal {
     /// Explains an error. `requirements`: the hint if this user has the permission.
     pub(crate) fn from_error(error: &ProgramError, requirements: &'static str) -> Refusal {
         if error.is_forbidden {
-            let why = "this user may not load eBPF programs (bpf(2))".into();
-            return Refusal { why, hint: NOT_ALLOWED };
+            let reason = "this user may not load eBPF programs (bpf(2))".into();
+            return Refusal { reason, hint: NOT_ALLOWED };
         }
         Refusal {
-            why: format!("the kernel refused the eBPF program: {}", error.message),
+            reason: format!("the kernel refused the eBPF program: {}", error.message),
             hint: requirements,
         }
     }
@@ -35,16 +35,16 @@ impl Refusal {
 /// The architecture is not supported, or dyno is in a PID namespace.
 pub(crate) fn check_support() -> Result<(), Refusal> {
     if !cfg!(target_arch = "x86_64") {
-        let why = "the eBPF program supports only x86-64".into();
-        return Err(Refusal { why, hint: "Measure on x86-64." });
+        let reason = "the eBPF program supports only x86-64".into();
+        return Err(Refusal { reason, hint: "Measure on x86-64." });
     }
     if !is_first_namespace(&std::fs::read_link("/proc/self/ns/pid").unwrap_or_default()) {
-        let why =
+        let reason =
             "dyno is in its own PID namespace, as in a container, where PIDs differ from the \
                    kernel's"
                 .into();
         return Err(Refusal {
-            why,
+            reason,
             hint: "Run dyno outside of the container, or start the container with `--pid=host`.",
         });
     }

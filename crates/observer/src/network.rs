@@ -100,8 +100,8 @@ mod tests {
         assert_eq!((read.listen_overflows, read.listen_drops), (Some(5), Some(6)));
         assert_eq!((read.retransmit_timeouts, read.delayed_acks), (Some(2), None));
         assert_eq!(parse("", ""), NetworkUse::default());
-        let here = counters(std::process::id(), &Files::default()).unwrap();
-        assert!(here.segments_out.is_some());
+        let own_counters = counters(std::process::id(), &Files::default()).unwrap();
+        assert!(own_counters.segments_out.is_some());
     }
 
     #[test]

@@ -63,10 +63,10 @@ pub(crate) fn tcp_memory(files: &Files) -> Option<TcpMemoryUse> {
 
 fn parse_tcp_memory(sockstat: &str, tcp_mem: &str) -> Option<TcpMemoryUse> {
     let tcp = sockstat.lines().find_map(|line| line.strip_prefix("TCP:"))?;
-    let mut words = tcp.split_ascii_whitespace().skip_while(|word| *word != "mem").skip(1);
+    let mut fields = tcp.split_ascii_whitespace().skip_while(|word| *word != "mem").skip(1);
     let limits: Vec<u64> = tcp_mem.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
     let [_, pressure_pages, most_pages] = limits[..] else { return None };
-    Some(TcpMemoryUse { pages: words.next()?.parse().ok()?, pressure_pages, most_pages })
+    Some(TcpMemoryUse { pages: fields.next()?.parse().ok()?, pressure_pages, most_pages })
 }
 
 #[cfg(test)]

@@ -74,9 +74,9 @@ impl Probes {
             }
             _ => None,
         };
-        refusal.map(|Refusal { why, hint }| RefusedProbe {
+        refusal.map(|Refusal { reason, hint }| RefusedProbe {
             probe,
-            why: why.clone(),
+            why: reason.clone(),
             hint: (*hint).into(),
         })
     }
@@ -132,14 +132,14 @@ mod tests {
 
     #[test]
     fn unavailable_probe_is_refused_with_its_reason() {
-        let why = "this user may not";
-        let refusal = Refusal { why: why.into(), hint: "Be root." };
+        let reason = "this user may not";
+        let refusal = Refusal { reason: reason.into(), hint: "Be root." };
         let probes = Probes { observer: Some(Err(refusal)), profile_refusal: None };
         let used = probes.probes_use(&[Probe::KernelStamps, Probe::States].into());
         assert_eq!(used.attached, [Probe::KernelStamps].into());
         assert_eq!(
             used.refused,
-            [RefusedProbe { probe: Probe::States, why: why.into(), hint: "Be root.".into() }]
+            [RefusedProbe { probe: Probe::States, why: reason.into(), hint: "Be root.".into() }]
         );
         assert!(probes.attach(&[Probe::States].into(), 1).unwrap().is_none());
     }

@@ -185,9 +185,10 @@ fn descendants(roots: &[u32], parents: &[(u32, u32)]) -> Vec<u32> {
 pub fn pids_listening_on(port: u16) -> Vec<u32> {
     let tables = ["tcp", "tcp6"]
         .map(|table| read(format!("/proc/thread-self/net/{table}")).unwrap_or_default());
-    let all = tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(parse_listener);
+    let listeners =
+        tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(parse_listener);
     let inodes: BTreeSet<u64> =
-        all.filter(|(addr, _)| addr.port() == port).map(|(_, inode)| inode).collect();
+        listeners.filter(|(addr, _)| addr.port() == port).map(|(_, inode)| inode).collect();
     if inodes.is_empty() {
         return Vec::new();
     }
@@ -275,7 +276,7 @@ pub fn own_cpu_ns() -> u64 {
 /// Reads the CPU time and last CPU of every process except this one and kernel threads.
 #[must_use]
 pub fn other_processes() -> Vec<ProcessSnapshot> {
-    let own = std::process::id();
+    let own_pid = std::process::id();
     let read_process = |pid: u32| {
         let text = read(format!("/proc/{pid}/stat"))?;
         // Kernel threads are children of the second process.
@@ -295,7 +296,7 @@ pub fn other_processes() -> Vec<ProcessSnapshot> {
             last_cpu,
         })
     };
-    all_pids().into_iter().filter(|pid| *pid != own).filter_map(read_process).collect()
+    all_pids().into_iter().filter(|pid| *pid != own_pid).filter_map(read_process).collect()
 }
 
 /// Computes the CPU time of each process of `after` since `before`, including that of children that
@@ -467,9 +468,10 @@ pub fn listeners(pids: &[u32]) -> Vec<SocketAddr> {
     // Through the first process, because it may be in another network namespace than dyno.
     let tables =
         ["tcp", "tcp6"].map(|table| read(format!("/proc/{first}/net/{table}")).unwrap_or_default());
-    let all = tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(parse_listener);
+    let listeners =
+        tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(parse_listener);
     let ours: BTreeSet<SocketAddr> =
-        all.filter(|(_, inode)| held.contains(inode)).map(|(addr, _)| addr).collect();
+        listeners.filter(|(_, inode)| held.contains(inode)).map(|(addr, _)| addr).collect();
     ours.into_iter().collect()
 }
 
@@ -492,10 +494,10 @@ fn parse_listener(line: &str) -> Option<(SocketAddr, u64)> {
         return None;
     }
     // Each group of four bytes is a number in the machine's byte order.
-    let words: Option<Vec<[u8; 4]>> = (0..address.len() / 8)
+    let bytes: Option<Vec<[u8; 4]>> = (0..address.len() / 8)
         .map(|i| u32::from_str_radix(address.get(8 * i..8 * i + 8)?, 16).ok().map(u32::to_ne_bytes))
         .collect();
-    let bytes = words?.concat();
+    let bytes = bytes?.concat();
     let ip = match (<[u8; 4]>::try_from(&bytes[..]), <[u8; 16]>::try_from(&bytes[..])) {
         (Ok(v4), _) => IpAddr::from(v4),
         (_, Ok(v6)) => IpAddr::from(v6),
@@ -508,10 +510,10 @@ fn parse_listener(line: &str) -> Option<(SocketAddr, u64)> {
 /// `sl local:PORT remote st … inode`. Numbers are hexadecimal, addresses are in the machine's byte
 /// order, and state 0A is LISTEN.
 fn listening_inode(table: &str, address: &str, port: u16) -> Option<u64> {
-    let wanted = format!("{address}:{port:04X}");
+    let expected = format!("{address}:{port:04X}");
     table.lines().skip(1).find_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        (*fields.get(1)? == wanted && *fields.get(3)? == "0A")
+        (*fields.get(1)? == expected && *fields.get(3)? == "0A")
             .then(|| fields.get(9)?.parse().ok())?
     })
 }

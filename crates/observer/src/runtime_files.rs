@@ -100,13 +100,13 @@ impl RuntimeFiles {
             [hsperfdata_path(pid), perf_map_path(pid).filter(|_| with_perf_maps)]
                 .map(|path| (pid, path))
         };
-        let found = pids.iter().filter(|pid| shares_our_tmp(pid)).flat_map(candidates);
+        let files = pids.iter().filter(|pid| shares_our_tmp(pid)).flat_map(candidates);
         let path_from_root = |(pid, path): (u32, Option<PathBuf>)| {
             let path = path.filter(|path| is_written_by_at(path, pid))?;
             // `/proc/PID/root` disappears when the process ends.
             Some(Path::new("/").join(path.strip_prefix(format!("/proc/{pid}/root")).ok()?))
         };
-        RuntimeFiles(found.filter_map(path_from_root).collect())
+        RuntimeFiles(files.filter_map(path_from_root).collect())
     }
 
     /// Removes the files.
@@ -123,20 +123,20 @@ mod tests {
     #[test]
     fn runtime_files_are_removed_but_links_are_not() {
         let us = std::process::id();
-        let own = PathBuf::from(format!("/tmp/perf-{us}.map"));
-        let _ = fs::remove_file(&own);
+        let perf_map = PathBuf::from(format!("/tmp/perf-{us}.map"));
+        let _ = fs::remove_file(&perf_map);
         let folder = tempfile::tempdir().unwrap();
         let elsewhere = folder.path().join("precious");
         fs::write(&elsewhere, "1 1 a").unwrap();
-        std::os::unix::fs::symlink(&elsewhere, &own).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &perf_map).unwrap();
         RuntimeFiles::from_pids(&[us], true).remove();
-        assert!(own.is_symlink() && elsewhere.exists());
-        fs::remove_file(&own).unwrap();
-        fs::write(&own, "1 1 a").unwrap();
+        assert!(perf_map.is_symlink() && elsewhere.exists());
+        fs::remove_file(&perf_map).unwrap();
+        fs::write(&perf_map, "1 1 a").unwrap();
         RuntimeFiles::from_pids(&[us], false).remove();
-        assert!(own.exists(), "dyno did not ask for a perf map");
+        assert!(perf_map.exists(), "dyno did not ask for a perf map");
         RuntimeFiles::from_pids(&[us], true).remove();
-        assert!(!own.exists());
+        assert!(!perf_map.exists());
         let jvms = PathBuf::from(format!("/tmp/hsperfdata_dyno-test-{us}"));
         fs::create_dir_all(&jvms).unwrap();
         fs::write(jvms.join(us.to_string()), "x").unwrap();

@@ -206,10 +206,10 @@ mod tests {
         let scope = |party| Scope { party, sampler: &sampler, monitor: None };
         let files = Files::default();
         let watched = [scope(Party::SUBJECT), scope(Party::Backend(0))];
-        let few = sample(&watched, Reads::WithoutNetworksAndDisks, &files);
+        let few_readings = sample(&watched, Reads::WithoutNetworksAndDisks, &files);
         assert!(
-            few.parties.iter().all(|used| used.network.is_none())
-                && few.host.unwrap().disks.is_none()
+            few_readings.parties.iter().all(|used| used.network.is_none())
+                && few_readings.host.unwrap().disks.is_none()
         );
         let sample = sample(&watched, Reads::All, &files);
         assert!(sample.party_use(Party::GENERATOR).unwrap().network.is_some());
@@ -218,8 +218,8 @@ mod tests {
             assert!(used.cgroup.is_none());
             assert!(used.processes >= 1 && !used.threads.is_empty());
             assert!(used.rss_bytes.unwrap() > 0);
-            let own = used.each.iter().find(|each| each.pid == std::process::id()).unwrap();
-            assert!(own.faults_minor > 0 && used.rss_anon_bytes.unwrap() > 0);
+            let own_process = used.each.iter().find(|each| each.pid == std::process::id()).unwrap();
+            assert!(own_process.faults_minor > 0 && used.rss_anon_bytes.unwrap() > 0);
             assert!(used.rss_shmem_bytes.is_some() && used.cpu_ns().unwrap() > 0);
         }
         assert!(!sample.party_use(Party::GENERATOR).unwrap().threads.is_empty());

@@ -17,7 +17,7 @@ pub struct TrackingTable {
     pub has_loopback: Option<bool>,
     pub entries: Option<u64>,
     /// Most entries. All networks of a machine have the same limit.
-    pub most: Option<u64>,
+    pub max_entries: Option<u64>,
     /// How long a closed connection stays in the table (TIME_WAIT), seconds.
     pub time_wait_s: Option<u64>,
 }
@@ -29,7 +29,7 @@ impl TrackingTable {
         TrackingTable {
             has_loopback: is_loopback_tracked(),
             entries: entries(),
-            most: max_connections(),
+            max_entries: max_connections(),
             time_wait_s: setting("nf_conntrack_tcp_timeout_time_wait"),
         }
     }

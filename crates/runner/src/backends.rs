@@ -45,22 +45,22 @@ pub(crate) struct SuiteBackends {
 /// Reason why a back end is unavailable.
 enum UnavailableBackend {
     /// A file has a mistake.
-    Wrong(FileError),
+    Invalid(FileError),
     /// No folder has a back end of that name.
     NotFound(String),
 }
 
 /// Finds the back ends that subjects name, and the back ends that those need. A back end of the
-/// suite that no subject names is for all subjects. `others`: the needs of the suite's subjects
-/// that do not take part in this run.
+/// suite that no subject names is for all subjects. `other_needs`: the needs of the suite's
+/// subjects that do not take part in this run.
 pub(crate) fn choose(
     suite: &SuiteFile,
     folders: &Folders,
     needs: &[Needs],
-    others: &[Needs],
+    other_needs: &[Needs],
 ) -> Result<SuiteBackends, FileError> {
     let mut search = Search { suite, folders, found: Vec::new() };
-    for needs in others {
+    for needs in other_needs {
         // Their mistakes are not reported, because these subjects are not started.
         let _ = search.closure(needs);
     }
@@ -72,7 +72,10 @@ pub(crate) fn choose(
         }
         let mut closure = BTreeSet::new();
         search.visit(&entry.name, &[], &mut closure).map_err(|reason| search.mistake(reason))?;
-        closures.iter_mut().flatten().for_each(|own| own.extend(closure.iter().cloned()));
+        closures
+            .iter_mut()
+            .flatten()
+            .for_each(|arm_closure| arm_closure.extend(closure.iter().cloned()));
     }
     search.found.retain(|(entry, _)| {
         closures.iter().flatten().any(|closure| closure.contains(&entry.name))
@@ -108,47 +111,49 @@ impl Search<'_> {
         let before = self.found.len();
         match needs.from_file.iter().try_for_each(|name| self.visit(name, &[], &mut closure)) {
             Ok(()) => Ok(Ok(closure)),
-            Err(UnavailableBackend::Wrong(error)) => Err(error),
-            Err(UnavailableBackend::NotFound(why)) => {
+            Err(UnavailableBackend::Invalid(error)) => Err(error),
+            Err(UnavailableBackend::NotFound(message)) => {
                 self.found.truncate(before);
-                Ok(Err(one_line(&why)))
+                Ok(Err(one_line(&message)))
             }
         }
     }
 
     fn mistake(&self, reason: UnavailableBackend) -> FileError {
         match reason {
-            UnavailableBackend::Wrong(error) => error,
-            UnavailableBackend::NotFound(why) => self.whole(&why),
+            UnavailableBackend::Invalid(error) => error,
+            UnavailableBackend::NotFound(message) => self.suite_error(&message),
         }
     }
 
-    /// Finds a back end, and the back ends that it needs. `above`: the back ends that need it, each
-    /// needed by the preceding one. `closure`: receives the names of all back ends that are found.
+    /// Finds a back end, and the back ends that it needs. `dependents`: the back ends that need it,
+    /// each needed by the preceding one. `closure`: receives the names of all back ends that are
+    /// found.
     fn visit(
         &mut self,
         name: &str,
-        above: &[&str],
+        dependents: &[&str],
         closure: &mut BTreeSet<String>,
     ) -> Result<(), UnavailableBackend> {
-        if above.contains(&name) {
-            let circle = above.join(" needs ");
-            let why = format!("back ends depend on each other in a circle: {circle} needs {name}");
-            return Err(UnavailableBackend::Wrong(self.whole(&why)));
+        if dependents.contains(&name) {
+            let circle = dependents.join(" needs ");
+            let message =
+                format!("back ends depend on each other in a circle: {circle} needs {name}");
+            return Err(UnavailableBackend::Invalid(self.suite_error(&message)));
         }
-        let known = self.suite.backends.iter().position(|entry| entry.name == name);
-        let entry = known.map_or_else(
+        let entry_index = self.suite.backends.iter().position(|entry| entry.name == name);
+        let entry = entry_index.map_or_else(
             || SuiteBackend { name: name.into(), of: name.into(), ..SuiteBackend::default() },
-            |known| self.suite.backends[known].clone(),
+            |index| self.suite.backends[index].clone(),
         );
-        let definition = self.find(&entry, known)?;
+        let definition = self.find(&entry, entry_index)?;
         let mut needs = definition.needs();
         needs.extend(
             entry.env.values().flat_map(|v| placeholders::backends_in(v)).map(String::from),
         );
-        let above = [above, &[name]].concat();
+        let dependents = [dependents, &[name]].concat();
         for need in &needs {
-            self.visit(need, &above, closure)?;
+            self.visit(need, &dependents, closure)?;
         }
         closure.insert(name.into());
         if !self.found.iter().any(|(found, _)| found.name == name) {
@@ -160,35 +165,34 @@ impl Search<'_> {
     fn find(
         &self,
         entry: &SuiteBackend,
-        known: Option<usize>,
+        entry_index: Option<usize>,
     ) -> Result<Definition, UnavailableBackend> {
-        let unavailable = |key: &'static str, why: String| match known {
-            Some(known) => {
-                UnavailableBackend::Wrong(match profile::suite_document(&self.suite.suite) {
-                    Ok(document) => {
-                        document.locate(mistake("backends", why).with_child(known).with_child(key))
-                    }
+        let unavailable = |key: &'static str, message: String| match entry_index {
+            Some(index) => {
+                UnavailableBackend::Invalid(match profile::suite_document(&self.suite.suite) {
+                    Ok(document) => document
+                        .locate(mistake("backends", message).with_child(index).with_child(key)),
                     Err(error) => error,
                 })
             }
-            None => UnavailableBackend::NotFound(why),
+            None => UnavailableBackend::NotFound(message),
         };
         let definition = self.folders.backend(&entry.of).map_err(|error| match error {
-            DefinitionError::Invalid(error) => UnavailableBackend::Wrong(*error),
-            DefinitionError::NotFound(why) => unavailable("use", why),
+            DefinitionError::Invalid(error) => UnavailableBackend::Invalid(*error),
+            DefinitionError::NotFound(message) => unavailable("use", message),
         })?;
         let definition = match &entry.variant {
-            Some(variant) => {
-                definition.with_variant(variant).map_err(|why| unavailable("variant", why))?
-            }
+            Some(variant) => definition
+                .with_variant(variant)
+                .map_err(|message| unavailable("variant", message))?,
             None => definition,
         };
         Ok(with_entry(definition, Some(entry)))
     }
 
     /// Returns a mistake of the suite without a position.
-    fn whole(&self, message: &str) -> FileError {
-        FileError::whole(Path::new(&self.suite.suite.path), message)
+    fn suite_error(&self, message: &str) -> FileError {
+        FileError::without_position(Path::new(&self.suite.suite.path), message)
     }
 }
 
@@ -218,7 +222,7 @@ impl SuiteBackends {
         &self,
         placement: &Placement,
         allowed: &[u32],
-        unmet: &UnmetNeed<'_>,
+        unmet_need: &UnmetNeed<'_>,
     ) -> Vec<Backend> {
         let unavailable_cpus = |definition: &Definition| {
             let cpuset = definition.limits.cpuset.as_ref()?;
@@ -235,7 +239,7 @@ impl SuiteBackends {
             definition: definition.fingerprint().ok(),
             limits: definition.limits.limits.clone(),
             cpus: definition.limits.cpuset.clone().unwrap_or_else(|| placement.subject.clone()),
-            skipped: unavailable_cpus(definition).or_else(|| unmet(definition)),
+            skipped: unavailable_cpus(definition).or_else(|| unmet_need(definition)),
         };
         self.entries.iter().zip(&self.definitions).map(plan).collect()
     }
@@ -244,18 +248,18 @@ impl SuiteBackends {
 /// Excludes the subjects whose back ends cannot run on this machine.
 pub(crate) fn skip_subjects(
     subjects: &mut [Subject],
-    subject_of: &[usize],
+    arm_subjects: &[usize],
     by_arm: &[Result<Vec<usize>, String>],
     backends: &[Backend],
 ) {
     let reason = |needed: &Vec<usize>| {
         let mut needed = needed.iter().map(|index| &backends[*index]);
-        let (backend, why) = needed.find_map(|b| Some((b, b.skipped.as_ref()?)))?;
-        Some(format!("its back end {}: {why}", backend.name))
+        let (backend, message) = needed.find_map(|b| Some((b, b.skipped.as_ref()?)))?;
+        Some(format!("its back end {}: {message}", backend.name))
     };
     // If one arm of a subject lacks a back end, its other arms are excluded, too: they would have
     // no arm to be compared with.
-    for (subject, needed) in subject_of.iter().zip(by_arm) {
+    for (subject, needed) in arm_subjects.iter().zip(by_arm) {
         let skipped = &mut subjects[*subject].skipped;
         if skipped.is_none() {
             *skipped = needed.as_ref().map_or_else(|not_found| Some(not_found.clone()), reason);
@@ -308,28 +312,31 @@ mod tests {
 
     #[test]
     fn choose_orders_back_ends_before_their_dependents() {
-        let all = [
+        let backends = [
             ("app", "\"x\", \"{db.port}\", \"{cache.port}\""),
             ("db", "\"y\""),
             ("cache", "\"{db.port}\""),
             ("idle", "\"z\""),
         ];
-        let suite_backends = choose_for(&all, "\"{app.port}\"", "").unwrap();
+        let suite_backends = choose_for(&backends, "\"{app.port}\"", "").unwrap();
         assert_eq!(names(&suite_backends), ["db", "cache", "app"]);
         assert_eq!(suite_backends.by_arm, [Ok(vec![0, 1, 2])]);
         // A back end that no subject names is for all subjects; another name makes another back
         // end.
         let suite_backends = choose_for(
-            &all,
+            &backends,
             "\"{db.port}\"",
             "[[backends]]\nuse = \"idle\"\ncpuset = \"0\"\n[[backends]]\nuse = \"cache\"\nname = \
              \"db\"\nenv = { A = \"{idle.port}\" }\n",
         );
         let Err(circle) = suite_backends else { panic!("db needs itself") };
         assert!(circle.contains("in a circle: db needs db"), "{circle}");
-        let suite_backends =
-            choose_for(&all, "\"{db.port}\"", "[[backends]]\nuse = \"idle\"\ncpuset = \"0\"\n")
-                .unwrap();
+        let suite_backends = choose_for(
+            &backends,
+            "\"{db.port}\"",
+            "[[backends]]\nuse = \"idle\"\ncpuset = \"0\"\n",
+        )
+        .unwrap();
         assert_eq!((names(&suite_backends), suite_backends.cpus()), (vec!["db", "idle"], vec![0]));
         let backends = suite_backends.to_plan(
             &Placement { subject: vec![1], generator: vec![] },

@@ -360,16 +360,17 @@ mod tests {
 
     #[test]
     fn measurements_are_unique_and_have_the_given_length() {
-        let all = measurements(3 * S);
-        let with_purpose = |shows: MeasurementPurpose| all.iter().filter(move |m| m.shows == shows);
+        let measurements = measurements(3 * S);
+        let with_purpose =
+            |shows: MeasurementPurpose| measurements.iter().filter(move |m| m.shows == shows);
         assert_eq!(with_purpose(MeasurementPurpose::Pacing).count(), 6);
         assert_eq!(with_purpose(MeasurementPurpose::Stamps).count(), 4);
         assert!(
             with_purpose(MeasurementPurpose::Stamps).all(|m| m.load.driver == DriverKind::Epoll)
         );
         assert!(with_purpose(MeasurementPurpose::Ceiling).count() >= 4);
-        for (i, measurement) in all.iter().enumerate() {
-            assert!(!all[..i].contains(measurement), "listed twice: {measurement:?}");
+        for (i, measurement) in measurements.iter().enumerate() {
+            assert!(!measurements[..i].contains(measurement), "listed twice: {measurement:?}");
             let is_timed = measurement.shows != MeasurementPurpose::Refusals;
             assert_eq!(measurement.load.set_duration_ns(), is_timed.then_some(3 * S));
             assert_eq!(measurement.load.requests.is_some(), !is_timed);

@@ -18,22 +18,22 @@ use crate::load_at;
 
 /// Runs one check at a listener.
 #[must_use]
-pub fn run(check: &Check, client: &ProbeClient, business: ServerLoad) -> CheckResult {
-    let result = exchange::run(check, client, business);
+pub fn run(check: &Check, client: &ProbeClient, server_load: ServerLoad) -> CheckResult {
+    let result = exchange::run(check, client, server_load);
     let protocol = client.listener().protocol;
     // Single exchanges do not upgrade, and are never concurrent.
     let needs_load = protocol == Protocol::H2cUpgrade || (protocol.is_h2() && check.streams > 1);
     if !result.ok || !needs_load {
         return result;
     }
-    let send = if check.requests.len() == 1 { send_requests } else { send_in_order };
+    let send_all = if check.requests.len() == 1 { send_requests } else { send_in_order };
     // The common deadline of all requests. This clock only ends slow checks.
-    let until = Instant::now() + 2 * CHECK;
-    exchange::result(check, client, send(check, client.listener(), until), business)
+    let deadline = Instant::now() + 2 * CHECK;
+    exchange::result(check, client, send_all(check, client.listener(), deadline), server_load)
 }
 
-/// Sends the requests of a check. `until`: deadline of all responses.
-fn send_requests(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
+/// Sends the requests of a check. `deadline`: deadline of all responses.
+fn send_requests(check: &Check, listener: &Listener, deadline: Instant) -> Result<String, Problem> {
     let workload = Workload {
         name: check.name.clone(),
         protocol: listener.protocol,
@@ -48,7 +48,7 @@ fn send_requests(check: &Check, listener: &Listener, until: Instant) -> Result<S
     let base = load_at::single_request(listener, traffic, http2);
     let step = Step { streams: check.streams, ..base.step.clone() };
     let load = Load { requests: Some(check.times.into()), ..base.load.clone() };
-    run_load(&load::LoadSpec { step, load, ..base }, until)?;
+    run_load(&load::LoadSpec { step, load, ..base }, deadline)?;
     Ok(match check.times {
         1 => "as expected".into(),
         n => format!("{n} requests on one connection, each with the expected response"),
@@ -57,13 +57,13 @@ fn send_requests(check: &Check, listener: &Listener, until: Instant) -> Result<S
 
 /// Sends the requests of a list in their order, each on a separate connection. A load would draw
 /// its requests by weight, and only the first request of a connection can upgrade it.
-fn send_in_order(check: &Check, listener: &Listener, until: Instant) -> Result<String, Problem> {
+fn send_in_order(check: &Check, listener: &Listener, deadline: Instant) -> Result<String, Problem> {
     for _ in 0..check.times {
         for request in &check.requests {
             send_requests(
                 &Check { requests: vec![request.clone()], times: 1, ..check.clone() },
                 listener,
-                until,
+                deadline,
             )?;
         }
     }
@@ -72,25 +72,26 @@ fn send_in_order(check: &Check, listener: &Listener, until: Instant) -> Result<S
 }
 
 /// Sends the requests of `spec` on one connection. Every response must be as expected, and arrive
-/// before `until`.
-fn run_load(spec: &load::LoadSpec, until: Instant) -> Result<(), Problem> {
-    let mut watch = StopWhen(|| Instant::now() > until);
+/// before `deadline`.
+fn run_load(spec: &load::LoadSpec, deadline: Instant) -> Result<(), Problem> {
+    let mut watch = StopWhen(|| Instant::now() > deadline);
     let record = load::run(spec, &mut watch).map_err(Problem::Wrong)?;
     let expected = spec.load.requests.unwrap_or(1);
     let outcomes = || record.intervals.iter().flat_map(|i| i.outcomes.iter());
     let correct: u64 = outcomes().filter(|(o, _)| *o == Outcome::Ok).map(|(_, n)| n).sum();
     if let Some((outcome, n)) = worst(outcomes()) {
         let kinds = [&record.unexpected, &record.protocol_errors, &record.connection_failures];
-        let why: Vec<&str> =
+        let details: Vec<&str> =
             kinds.iter().flat_map(|kind| kind.keys()).map(String::as_str).collect();
-        let why = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
-        let words = format!("{n} of {expected} ended as {}{why}", outcome.name());
+        let reason =
+            if details.is_empty() { String::new() } else { format!(": {}", details.join("; ")) };
+        let message = format!("{n} of {expected} ended as {}{reason}", outcome.name());
         return Err(match outcome {
-            _ if is_late(outcome) => Problem::Late(words),
+            _ if is_late(outcome) => Problem::Late(message),
             _ if outcome.is_completed() || outcome == Outcome::ProtocolError => {
-                Problem::Wrong(words)
+                Problem::Wrong(message)
             }
-            _ => Problem::Closed(words),
+            _ => Problem::Closed(message),
         });
     }
     if correct != expected {
@@ -130,9 +131,9 @@ fn check_protocol_use(spec: &load::LoadSpec, record: &LoadRecord) -> Result<(), 
     }
     let streams = u64::from(spec.step.streams);
     if http2.streams_most < streams && streams > 1 {
-        let most = http2.streams_most;
+        let max_streams = http2.streams_most;
         return Err(Problem::Wrong(format!(
-            "only {most} of {streams} requests could be in flight at a time"
+            "only {max_streams} of {streams} requests could be in flight at a time"
         )));
     }
     Ok(())
@@ -147,8 +148,8 @@ mod tests {
         let late = [(Outcome::Ok, 97), (Outcome::Timeout, 1), (Outcome::Cancelled, 2)];
         let (outcome, n) = worst(late.into_iter()).unwrap();
         assert!(is_late(outcome) && n == 1, "{outcome:?}");
-        let both = [(Outcome::Timeout, 1), (Outcome::UnexpectedBody, 3)];
-        assert_eq!(worst(both.into_iter()), Some((Outcome::UnexpectedBody, 3)));
+        let mixed = [(Outcome::Timeout, 1), (Outcome::UnexpectedBody, 3)];
+        assert_eq!(worst(mixed.into_iter()), Some((Outcome::UnexpectedBody, 3)));
         assert!(!is_late(Outcome::Reset) && !is_late(Outcome::ClosedEarly));
         assert_eq!(worst([(Outcome::Ok, 5), (Outcome::Timeout, 0)].into_iter()), None);
     }

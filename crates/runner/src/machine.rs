@@ -28,14 +28,14 @@ pub(crate) struct MachineWatch {
     quota: Option<Quota>,
     /// Other processes before the load: listing them takes milliseconds, which would count in the
     /// window.
-    others: (u64, Vec<ProcessSnapshot>),
+    processes_before: (u64, Vec<ProcessSnapshot>),
     /// Throttling of all CPUs, before the load: a throttled server disturbs a measurement as much
     /// as a throttled generator.
-    heat: host::ThermalThrottling,
+    throttling: host::ThermalThrottling,
     /// Counts of dropped packets, before the load: connections are opened before the window.
     path: DropWatch,
-    opens: Option<Reading>,
-    closes: Option<Reading>,
+    opening: Option<Reading>,
+    closing: Option<Reading>,
 }
 
 #[derive(Clone, Debug)]
@@ -56,22 +56,22 @@ impl MachineWatch {
             bound: !bound.is_empty(),
             quota: Layout::read().own_quota(),
             // Read with the list of processes: their shares are of the time between the two lists.
-            others: (monotonic_ns(), proc::other_processes()),
-            heat: heat(),
+            processes_before: (monotonic_ns(), proc::other_processes()),
+            throttling: throttling(),
             path: DropWatch::begin(),
-            opens: None,
-            closes: None,
+            opening: None,
+            closing: None,
         }
     }
 
     /// Takes the reading at which the measured window opens.
     pub(crate) fn open(&mut self) {
-        self.opens = Some(self.read());
+        self.opening = Some(self.read());
     }
 
     /// Takes the reading at which the measured window closes.
     pub(crate) fn close(&mut self) {
-        self.closes = Some(self.read());
+        self.closing = Some(self.read());
     }
 
     fn read(&self) -> Reading {
@@ -89,28 +89,32 @@ impl MachineWatch {
     /// Returns the use between the two readings. For a load without a set end this takes the second
     /// reading.
     pub(crate) fn finish(self) -> Option<MachineUse> {
-        let last = self.closes.clone().unwrap_or_else(|| self.read());
-        let first = self.opens?;
+        let last = self.closing.clone().unwrap_or_else(|| self.read());
+        let first = self.opening?;
         let cpus = last.cpus.iter().filter_map(|cpu| {
             let earlier = first.cpus.iter().find(|c| c.cpu == cpu.cpu)?;
             Some(cpu.growth_since(earlier))
         });
         // Read after the load, as the first list was before it.
-        let spent_ns = monotonic_ns() - self.others.0;
-        let most_ns = spent_ns.saturating_mul(host::each_cpu().len() as u64);
-        let everywhere =
-            other_uses(&self.others.1, &proc::other_processes(), &proc::own_tree(), most_ns);
-        let here = everywhere.iter().filter(|(cpu, _)| self.cpus.contains(cpu));
+        let elapsed_ns = monotonic_ns() - self.processes_before.0;
+        let capacity_ns = elapsed_ns.saturating_mul(host::each_cpu().len() as u64);
+        let all_uses = other_uses(
+            &self.processes_before.1,
+            &proc::other_processes(),
+            &proc::own_tree(),
+            capacity_ns,
+        );
+        let local_uses = all_uses.iter().filter(|(cpu, _)| self.cpus.contains(cpu));
         Some(MachineUse {
             length_ns: last.at_ns - first.at_ns,
             cpus: cpus.collect(),
             bound: self.bound,
             own_ns: last.own_ns - first.own_ns,
             quota: last.quota.zip(first.quota).map(|(last, first)| growth_since(last, first)),
-            others: largest_uses(here, spent_ns, MAX_PROCESSES),
-            everywhere: Some(largest_uses(everywhere.iter(), spent_ns, MAX_PROCESSES_ON_ALL_CPUS)),
-            everywhere_ns: Some(spent_ns),
-            heat: host::max_throttling(&self.heat, &heat()),
+            others: largest_uses(local_uses, elapsed_ns, MAX_PROCESSES),
+            everywhere: Some(largest_uses(all_uses.iter(), elapsed_ns, MAX_PROCESSES_ON_ALL_CPUS)),
+            everywhere_ns: Some(elapsed_ns),
+            heat: host::max_throttling(&self.throttling, &throttling()),
             path: Some(self.path.growth()),
             suspended_ns: Some(last.suspended_ns.saturating_sub(first.suspended_ns)),
         })
@@ -118,9 +122,9 @@ impl MachineWatch {
 }
 
 /// Returns the throttling of every CPU of the machine.
-fn heat() -> host::ThermalThrottling {
-    let all: Vec<u32> = host::each_cpu().iter().map(|cpu| cpu.cpu).collect();
-    host::thermal_throttling(&all)
+fn throttling() -> host::ThermalThrottling {
+    let cpus: Vec<u32> = host::each_cpu().iter().map(|cpu| cpu.cpu).collect();
+    host::thermal_throttling(&cpus)
 }
 
 fn growth_since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
@@ -132,30 +136,33 @@ fn growth_since(last: QuotaUse, first: QuotaUse) -> QuotaUse {
 }
 
 /// Returns the CPU time that processes used between two lists, the most first, each with the CPU on
-/// which it ran last. `most_ns`: capacity of the CPUs between the two.
+/// which it ran last. `capacity_ns`: capacity of the CPUs between the two.
 fn other_uses(
     before: &[ProcessSnapshot],
     after: &[ProcessSnapshot],
-    ours: &BTreeSet<u32>,
-    most_ns: u64,
+    own_pids: &BTreeSet<u32>,
+    capacity_ns: u64,
 ) -> Vec<(u32, OtherUse)> {
     let used = |(other, run_ns): (&ProcessSnapshot, u64)| {
         (other.last_cpu, OtherUse { pid: other.pid, name: other.name.clone(), run_ns })
     };
-    let mut all: Vec<(u32, OtherUse)> =
-        proc::cpu_time_between(before, after, ours, most_ns).into_iter().map(used).collect();
-    all.sort_by_key(|(_, other)| std::cmp::Reverse(other.run_ns));
-    all
+    let mut uses: Vec<(u32, OtherUse)> =
+        proc::cpu_time_between(before, after, own_pids, capacity_ns)
+            .into_iter()
+            .map(used)
+            .collect();
+    uses.sort_by_key(|(_, other)| std::cmp::Reverse(other.run_ns));
+    uses
 }
 
 fn largest_uses<'a>(
-    others: impl Iterator<Item = &'a (u32, OtherUse)>,
-    spent_ns: u64,
-    most: usize,
+    uses: impl Iterator<Item = &'a (u32, OtherUse)>,
+    elapsed_ns: u64,
+    max_count: usize,
 ) -> Vec<OtherUse> {
-    let least = spent_ns as f64 * MIN_SHARE;
-    let large = others.map(|(_, other)| other).filter(|other| other.run_ns as f64 > least);
-    large.take(most).cloned().collect()
+    let min_ns = elapsed_ns as f64 * MIN_SHARE;
+    let large = uses.map(|(_, other)| other).filter(|other| other.run_ns as f64 > min_ns);
+    large.take(max_count).cloned().collect()
 }
 
 #[cfg(test)]
@@ -179,9 +186,9 @@ mod tests {
         let used = other_uses(&before, &after, &BTreeSet::new(), u64::MAX);
         let uses: Vec<_> = used.iter().map(|(cpu, o)| (o.pid, o.run_ns, *cpu)).collect();
         assert_eq!(uses, [(3, 900, 1), (2, 200, 0), (4, 50, 0), (1, 10, 0)]);
-        let here = used.iter().filter(|(cpu, _)| *cpu == 0);
+        let local_uses = used.iter().filter(|(cpu, _)| *cpu == 0);
         let pids: Vec<u32> =
-            largest_uses(here, 1000, MAX_PROCESSES).iter().map(|o| o.pid).collect();
+            largest_uses(local_uses, 1000, MAX_PROCESSES).iter().map(|o| o.pid).collect();
         assert_eq!(pids, [2, 4], "the first process used only 1 % of a CPU");
     }
 

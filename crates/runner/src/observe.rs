@@ -103,8 +103,8 @@ impl ProbeChoice {
 
 /// Returns the probe of this name. `word`: the word as written.
 fn probe(name: &str, word: &str) -> Result<Probe, String> {
-    let known = Probe::ALL.into_iter().find(|probe| probe.name() == name);
-    known.ok_or_else(|| {
+    let probe = Probe::ALL.into_iter().find(|probe| probe.name() == name);
+    probe.ok_or_else(|| {
         let names = Probe::ALL.iter().map(|probe| probe.name()).chain([DEFAULT, NONE]);
         match nearest(name, names) {
             Some(near) => format!("unknown probe {word:?}\nhint: did you mean {near:?}?"),
@@ -158,16 +158,19 @@ mod tests {
                 "docs/reference/probes.md: {key} is {default} by default"
             );
         }
-        let words = docs.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("`default` stands for `syscalls`, `states` and `runtime`"));
+        let text = docs.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("`default` stands for `syscalls`, `states` and `runtime`"));
     }
 
     #[test]
     fn parse_unknown_probe_suggests_nearest_name() {
-        let wrong = |text| ProbeChoice::parse(text).unwrap_err();
-        assert_eq!(wrong("stats"), "unknown probe \"stats\"\nhint: did you mean \"states\"?");
-        assert_eq!(wrong("no-stats"), "unknown probe \"no-stats\"\nhint: did you mean \"states\"?");
-        assert!(wrong("zzz").ends_with("or no-NAME to leave one out"));
+        let parse_error = |text| ProbeChoice::parse(text).unwrap_err();
+        assert_eq!(parse_error("stats"), "unknown probe \"stats\"\nhint: did you mean \"states\"?");
+        assert_eq!(
+            parse_error("no-stats"),
+            "unknown probe \"no-stats\"\nhint: did you mean \"states\"?"
+        );
+        assert!(parse_error("zzz").ends_with("or no-NAME to leave one out"));
     }
 
     #[test]

@@ -105,7 +105,7 @@ mod tests {
     }
 
     /// Returns the number of orders in which arm `a` stands before arm `b`.
-    fn count_first(orders: &[Vec<usize>], a: usize, b: usize) -> usize {
+    fn count_before(orders: &[Vec<usize>], a: usize, b: usize) -> usize {
         orders.iter().filter(|order| position(order, a) < position(order, b)).count()
     }
 
@@ -116,17 +116,17 @@ mod tests {
             blocks in 1u32..24,
             seed in 0u64..u64::MAX,
         ) {
-            let all = orders(arms, blocks, seed);
-            prop_assert_eq!(all.len(), blocks as usize);
-            for order in &all {
+            let orders = orders(arms, blocks, seed);
+            prop_assert_eq!(orders.len(), blocks as usize);
+            for order in &orders {
                 let mut sorted = order.clone();
                 sorted.sort_unstable();
                 prop_assert_eq!(sorted, (0..arms).collect::<Vec<_>>());
             }
             // A run may also end after any of its blocks.
-            for n in 1..=all.len() {
+            for n in 1..=orders.len() {
                 for (a, b) in (0..arms).flat_map(|a| (0..a).map(move |b| (a, b))) {
-                    let first = count_first(&all[..n], a, b);
+                    let first = count_before(&orders[..n], a, b);
                     prop_assert!(first.min(n - first) >= n / 2, "{a} {b} in {n}: {first}");
                 }
             }
@@ -152,11 +152,11 @@ mod tests {
         let drawn: BTreeSet<Vec<Vec<usize>>> = (0..100).map(|seed| orders(7, 5, seed)).collect();
         assert!(drawn.len() > 95, "{}", drawn.len());
         assert_eq!(orders(7, 5, 3), orders(7, 5, 3));
-        let firsts: BTreeSet<usize> = (0..100).map(|seed| orders(7, 1, seed)[0][0]).collect();
-        assert_eq!(firsts.len(), 7);
-        let of_two: BTreeSet<Vec<usize>> =
+        let first_arms: BTreeSet<usize> = (0..100).map(|seed| orders(7, 1, seed)[0][0]).collect();
+        assert_eq!(first_arms.len(), 7);
+        let orders_of_two_arms: BTreeSet<Vec<usize>> =
             (0..20).map(|seed| orders(2, 1, seed).remove(0)).collect();
-        assert_eq!(of_two.len(), 2);
+        assert_eq!(orders_of_two_arms.len(), 2);
     }
 
     #[test]
@@ -208,19 +208,19 @@ mod tests {
             let rps = 10_000.0 * (NOISE * normal(rng) - level).exp();
             values[arm].push((block, RepeatValue::Known(rps)));
         }
-        values.into_iter().map(|of_arm| of_arm.into_iter().collect()).collect()
+        values.into_iter().map(|arm_values| arm_values.into_iter().collect()).collect()
     }
 
     /// Returns whether two equal servers are distinguished: by the ranking, or by comparisons of
     /// all pairs.
     fn is_false_alarm(servers: &[Series]) -> bool {
         let ranking = Ranking::new(servers, Looks::AtTheEnd);
-        let all = servers.len();
+        let count = servers.len();
         let is_ranked = ranking
             .places()
             .iter()
-            .any(|places| places.is_none_or(|places| (places.best, places.worst) != (1, all)));
-        let pairs = (0..all).flat_map(|a| (0..a).map(move |b| (a, b)));
+            .any(|places| places.is_none_or(|places| (places.best, places.worst) != (1, count)));
+        let pairs = (0..count).flat_map(|a| (0..a).map(move |b| (a, b)));
         let pairs: Vec<_> = pairs.map(|(a, b)| servers[a].pairs_with(&servers[b])).collect();
         let chances: Vec<f64> =
             pairs.iter().map(|pair| pair.chance(Looks::AtTheEnd).unwrap()).collect();
@@ -228,26 +228,26 @@ mod tests {
         is_ranked || adjusted.any(|(pair, p)| pair.are_apart(Some(p)))
     }
 
-    /// Returns the share of worlds in which equal servers are distinguished.
+    /// Returns the share of simulated runs in which equal servers are distinguished.
     fn false_alarm_share(
         arms: usize,
         drift: Drift,
         size: f64,
-        orders_of: impl Fn(u64) -> Vec<Vec<usize>>,
+        draw_orders: impl Fn(u64) -> Vec<Vec<usize>>,
     ) -> f64 {
-        const WORLDS: u64 = 1000;
+        const SIMULATED_RUNS: u64 = 1000;
         let mut rng = Rng::new(arms as u64 * 1000 + size as u64);
-        let is_alarmed = |seed: &u64| {
-            let orders = orders_of(*seed);
+        let is_alarm = |seed: &u64| {
+            let orders = draw_orders(*seed);
             is_false_alarm(&equal_servers(&orders, drift, size, &mut rng))
         };
-        (0..WORLDS).filter(is_alarmed).count() as f64 / WORLDS as f64
+        (0..SIMULATED_RUNS).filter(is_alarm).count() as f64 / SIMULATED_RUNS as f64
     }
 
     const DRIFTS: [Drift; 3] = [Drift::Steady, Drift::Levelling, Drift::Wandering];
 
-    /// Three standard errors of a share of 5 % over all worlds.
-    const SAMPLING: f64 = 0.021;
+    /// Three standard errors of a share of 5 % over all simulated runs.
+    const SAMPLING_ERROR: f64 = 0.021;
 
     #[test]
     fn balanced_orders_rarely_distinguish_equal_servers() {
@@ -258,18 +258,22 @@ mod tests {
                 false_alarm_share(arms, drift, size, |seed| orders(arms, blocks, seed))
             };
             let no_drift = share(Drift::Steady, 0.0);
-            assert!(no_drift <= 0.05 + SAMPLING, "{arms} arms, {blocks} blocks: {no_drift}");
+            assert!(no_drift <= 0.05 + SAMPLING_ERROR, "{arms} arms, {blocks} blocks: {no_drift}");
             for (drift, size) in
                 [2.0, 4.0].into_iter().flat_map(|size| DRIFTS.map(|drift| (drift, size)))
             {
-                // A balanced order has no part in this: differences are as often of either sign,
-                // and three pairs that agree by more than 5 % each are enough.
+                // Balanced orders cannot help here: random steps favour either arm equally often.
+                // Three pairs that agree by more than 5 % each are enough for a difference.
                 if matches!(drift, Drift::Wandering) && blocks < 5 {
                     continue;
                 }
-                let most = if matches!(drift, Drift::Wandering) { 0.05 + SAMPLING } else { 0.05 };
+                let max_share =
+                    if matches!(drift, Drift::Wandering) { 0.05 + SAMPLING_ERROR } else { 0.05 };
                 let share = share(drift, size);
-                assert!(share <= most, "{arms} arms, {blocks} blocks, {drift:?} {size}: {share}");
+                assert!(
+                    share <= max_share,
+                    "{arms} arms, {blocks} blocks, {drift:?} {size}: {share}"
+                );
             }
         }
     }

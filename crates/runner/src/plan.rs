@@ -67,6 +67,8 @@ pub struct Snapshots {
 }
 
 impl Planned {
+    /// Adds the environment of each arm to its definition, and records the files of all servers.
+    ///
     /// # Errors
     /// An arm inherits a variable with an invalid name; as a sentence.
     pub fn new(
@@ -96,20 +98,20 @@ impl Planned {
     pub fn from_archived(plan: Plan) -> Result<Planned, FileError> {
         let folders = Folders(plan.subjects_folders.iter().map(PathBuf::from).collect());
         let suite = PathBuf::from(&plan.suite.path);
-        let whole = |message: String| FileError::whole(&suite, message);
+        let file_error = |message: String| FileError::without_position(&suite, message);
         let with_variant = |result: Result<Definition, DefinitionError>,
                             variant: &Option<String>| {
             let definition = result.map_err(|error| match error {
-                DefinitionError::NotFound(why) => whole(why),
+                DefinitionError::NotFound(message) => file_error(message),
                 DefinitionError::Invalid(error) => *error,
             })?;
             match variant {
-                Some(variant) => definition.with_variant(variant).map_err(whole),
+                Some(variant) => definition.with_variant(variant).map_err(file_error),
                 None => Ok(definition),
             }
         };
         let subjects = plan.subjects.iter().map(|subject| {
-            let Name(name) = Name::parse(&subject.name).map_err(whole)?;
+            let Name(name) = Name::parse(&subject.name).map_err(file_error)?;
             with_variant(folders.subject(&name), &subject.variant)
         });
         let subjects = subjects.collect::<Result<_, _>>()?;
@@ -120,7 +122,7 @@ impl Planned {
             SuiteFile::parse(&suite, &plan.suite.source, &plan.suite.profiles)?.backends
         };
         let backends = plan.backends.iter().map(|backend| {
-            let Name(name) = Name::parse(&backend.of).map_err(whole)?;
+            let Name(name) = Name::parse(&backend.of).map_err(file_error)?;
             let definition = with_variant(folders.backend(&name), &backend.variant)?;
             Ok(backends::with_entry(
                 definition,
@@ -128,7 +130,7 @@ impl Planned {
             ))
         });
         let backends = backends.collect::<Result<_, FileError>>()?;
-        Planned::new(plan, subjects, backends).map_err(whole)
+        Planned::new(plan, subjects, backends).map_err(file_error)
     }
 }
 
@@ -143,45 +145,45 @@ fn check_bodies(plan: &Plan) -> Result<(), String> {
     })
 }
 
-/// Resolves a suite, without building or starting servers. `unmet` is called for every subject that
-/// serves a workload, and for the back ends that these need.
+/// Resolves a suite, without building or starting servers. `unmet_need` is called for every subject
+/// that serves a workload, and for the back ends that these need.
 pub fn resolve(
     suite: SuiteFile,
     folders: &Folders,
     overrides: &Overrides,
     allowed_cpus: &[u32],
-    unmet: &UnmetNeed<'_>,
+    unmet_need: &UnmetNeed<'_>,
 ) -> Result<Planned, FileError> {
-    let ChosenSubjects { entries, definitions, subject_of, served, others } =
+    let ChosenSubjects { entries, definitions, arm_subjects, served, other_needs } =
         choose(&suite, folders, overrides)?;
     let path = PathBuf::from(&suite.suite.path);
-    let whole = |message: String| FileError::whole(&path, message);
+    let file_error = |message: String| FileError::without_position(&path, message);
     let document = profile::suite_document(&suite.suite)?;
-    let located = |mistake: Mistake| document.locate(mistake);
-    let mut subjects = planned_subjects((&entries, &subject_of), &definitions, &served, unmet);
-    check_arms(&entries, &suite, overrides).map_err(located)?;
+    let locate = |mistake: Mistake| document.locate(mistake);
+    let mut subjects = plan_subjects((&entries, &arm_subjects), &definitions, &served, unmet_need);
+    check_arms(&entries, &suite, overrides).map_err(locate)?;
     let seed = overrides.seed.or(suite.seed).unwrap_or_else(dyno_observer::monotonic_ns);
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
-    let served_by_arm: Vec<_> = subject_of.iter().map(|subject| &served[*subject]).collect();
-    check_size(repeats, &served_by_arm, &suite.steps_of).map_err(whole)?;
-    check_arm_count(&suite, entries.len()).map_err(located)?;
-    check_cpusets(&suite, allowed_cpus).map_err(located)?;
-    let needs = needs_of_arms((&entries, &subject_of), &definitions);
-    let suite_backends = backends::choose(&suite, folders, &needs, &others)?;
+    let served_by_arm: Vec<_> = arm_subjects.iter().map(|subject| &served[*subject]).collect();
+    check_size(repeats, &served_by_arm, &suite.workload_steps).map_err(file_error)?;
+    check_arm_count(&suite, entries.len()).map_err(locate)?;
+    check_cpusets(&suite, allowed_cpus).map_err(locate)?;
+    let needs = arm_needs((&entries, &arm_subjects), &definitions);
+    let suite_backends = backends::choose(&suite, folders, &needs, &other_needs)?;
     let placement = place_parts(suite.limits.cpuset.clone(), &suite_backends.cpus(), allowed_cpus);
-    let backends = suite_backends.to_plan(&placement, allowed_cpus, unmet);
-    backends::skip_subjects(&mut subjects, &subject_of, &suite_backends.by_arm, &backends);
-    let (observe, driver) = probes_and_driver(&suite, overrides).map_err(located)?;
+    let backends = suite_backends.to_plan(&placement, allowed_cpus, unmet_need);
+    backends::skip_subjects(&mut subjects, &arm_subjects, &suite_backends.by_arm, &backends);
+    let (observe, driver) = probes_and_driver(&suite, overrides).map_err(locate)?;
     let arms =
-        planned_arms(&suite, (&entries, &subject_of), &placement, &suite_backends.by_arm, &observe);
-    experiment::check_varied(&suite, &entries, &|index| subjects[subject_of[index]].control)
-        .map_err(located)?;
+        plan_arms(&suite, (&entries, &arm_subjects), &placement, &suite_backends.by_arm, &observe);
+    experiment::check_varied(&suite, &entries, &|index| subjects[arm_subjects[index]].control)
+        .map_err(locate)?;
     let duet = duet::members(&suite, &arms, &subjects);
-    duet::check_members(&suite, &duet, (&arms, &subjects)).map_err(located)?;
-    let launches = planned_launches(arms.len(), &duet, suite.order, (repeats, seed));
+    duet::check_members(&suite, &duet, (&arms, &subjects)).map_err(locate)?;
+    let launches = plan_launches(arms.len(), &duet, suite.order, (repeats, seed));
     let swaps_cpus = swaps_cpus(&suite, &placement, &backends);
     let load = suite.load.with_driver(placement.generator.len() as u32, driver);
-    let trials = list_trials(&launches, &arms, &served, &suite.steps_of, load.order, seed);
+    let trials = list_trials(&launches, &arms, &served, &suite.workload_steps, load.order, seed);
     let plan = Plan {
         suite: suite.suite,
         subjects_folders: folders.0.iter().map(|folder| folder.display().to_string()).collect(),
@@ -210,18 +212,18 @@ pub fn resolve(
         files: suite.files,
         import_changes: Vec::new(),
     };
-    check_bodies(&plan).map_err(whole)?;
-    Planned::new(plan, definitions, suite_backends.definitions).map_err(whole)
+    check_bodies(&plan).map_err(file_error)?;
+    Planned::new(plan, definitions, suite_backends.definitions).map_err(file_error)
 }
 
 /// Returns the needs of each arm. `arms`: their entries in the suite, and the indexes of their
 /// subjects.
-fn needs_of_arms(arms: (&[SuiteSubject], &[usize]), definitions: &[Definition]) -> Vec<Needs> {
-    let (entries, subject_of) = arms;
+fn arm_needs(arms: (&[SuiteSubject], &[usize]), definitions: &[Definition]) -> Vec<Needs> {
+    let (entries, arm_subjects) = arms;
     let needs = |(entry, subject): (&SuiteSubject, &usize)| {
         Needs::from_definition(&definitions[*subject], entry)
     };
-    entries.iter().zip(subject_of).map(needs).collect()
+    entries.iter().zip(arm_subjects).map(needs).collect()
 }
 
 /// Returns the probes of the suite, as changed by the command line, and the driver of the load.
@@ -257,11 +259,11 @@ struct ChosenSubjects {
     /// One per subject. A subject may have several arms.
     definitions: Vec<Definition>,
     /// Index of each arm's subject.
-    subject_of: Vec<usize>,
+    arm_subjects: Vec<usize>,
     /// Indexed by subject, then by workload. `Err`: why the subject does not serve the workload.
     served: Vec<Vec<Result<(), String>>>,
     /// Needs of the suite's other subjects, as far as they can be read.
-    others: Vec<Needs>,
+    other_needs: Vec<Needs>,
 }
 
 /// Finds the subjects to run, and the workloads that each serves.
@@ -275,7 +277,8 @@ fn choose(
     let mut entries = suite.subjects.clone();
     let mut left_out = Vec::new();
     if !overrides.only.is_empty() {
-        check_only(&overrides.only, &entries).map_err(|message| FileError::whole(path, message))?;
+        check_only(&overrides.only, &entries)
+            .map_err(|message| FileError::without_position(path, message))?;
         (entries, left_out) = entries.into_iter().partition(|entry| {
             subject_names(entry).iter().any(|name| overrides.only.contains(name))
         });
@@ -284,11 +287,11 @@ fn choose(
         let at = |key, message| document.locate(subject_mistake(entry, key, message));
         find(entry, folders, &at)
     };
-    let (mut servers, mut subject_of, mut definitions) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut servers, mut arm_subjects, mut definitions) = (Vec::new(), Vec::new(), Vec::new());
     for entry in &entries {
-        let known = servers.iter().position(|server| *server == entry.server());
-        subject_of.push(known.unwrap_or(servers.len()));
-        if known.is_none() {
+        let index = servers.iter().position(|server| *server == entry.server());
+        arm_subjects.push(index.unwrap_or(servers.len()));
+        if index.is_none() {
             servers.push(entry.server());
             definitions.push(find(entry)?);
         }
@@ -297,23 +300,23 @@ fn choose(
         .iter()
         .map(|d| suite.workloads.iter().map(|w| check_serves(d, w)).collect())
         .collect();
-    let others = left_out
+    let other_needs = left_out
         .iter()
         .filter_map(|entry| Some(Needs::from_definition(&find(entry).ok()?, entry)))
         .collect();
-    Ok(ChosenSubjects { entries, definitions, subject_of, served, others })
+    Ok(ChosenSubjects { entries, definitions, arm_subjects, served, other_needs })
 }
 
 /// Returns one arm per entry.
-fn planned_arms(
+fn plan_arms(
     suite: &SuiteFile,
-    (entries, subject_of): (&[SuiteSubject], &[usize]),
+    (entries, arm_subjects): (&[SuiteSubject], &[usize]),
     placement: &Placement,
     backends_by_arm: &[Result<Vec<usize>, String>],
     observe: &BTreeSet<Probe>,
 ) -> Vec<Arm> {
     let arm = |(index, entry): (usize, &SuiteSubject)| {
-        let mut arm = planned_arm((subject_of[index], entry), &suite.limits, placement);
+        let mut arm = plan_arm((arm_subjects[index], entry), &suite.limits, placement);
         arm.backends = backends_by_arm[index].clone().unwrap_or_default();
         arm.conditions.observe.clone_from(observe);
         arm.conditions.isolation = suite.isolation;
@@ -329,7 +332,7 @@ fn check_arm_count(suite: &SuiteFile, arms: usize) -> Result<(), Mistake> {
 }
 
 /// Returns an arm: a subject under the suite's conditions, as overridden by its entry.
-fn planned_arm(
+fn plan_arm(
     (subject, entry): (usize, &SuiteSubject),
     limits: &CheckedLimits,
     placement: &Placement,
@@ -404,17 +407,17 @@ pub(crate) fn check_cpuset(cpuset: &[u32], allowed: &[u32]) -> Result<(), Mistak
 }
 
 fn check_only(only: &[String], entries: &[SuiteSubject]) -> Result<(), String> {
-    let mut known: Vec<String> = entries.iter().flat_map(subject_names).collect();
+    let mut names: Vec<String> = entries.iter().flat_map(subject_names).collect();
     let mut listed = BTreeSet::new();
-    known.retain(|name| listed.insert(name.clone()));
-    match only.iter().find(|name| !known.contains(name)) {
+    names.retain(|name| listed.insert(name.clone()));
+    match only.iter().find(|name| !names.contains(name)) {
         None => Ok(()),
-        Some(name) => Err(match nearest(name, known.iter().map(String::as_str)) {
+        Some(name) => Err(match nearest(name, names.iter().map(String::as_str)) {
             Some(near) => {
                 format!("subject {name:?}: not in the suite\nhint: did you mean {near:?}?")
             }
             None => {
-                format!("subject {name:?}: not in the suite\nhint: use one of {}", known.join(", "))
+                format!("subject {name:?}: not in the suite\nhint: use one of {}", names.join(", "))
             }
         }),
     }
@@ -440,7 +443,7 @@ fn find(
 ) -> Result<Definition, FileError> {
     let folders = entry.revised.as_ref().map_or(folders, |revised| &revised.folders);
     let definition = folders.subject(&entry.name).map_err(|error| match error {
-        DefinitionError::NotFound(why) => at("use", why),
+        DefinitionError::NotFound(message) => at("use", message),
         DefinitionError::Invalid(error) => *error,
     })?;
     match &entry.variant {
@@ -450,24 +453,24 @@ fn find(
 }
 
 /// Returns the subjects, each with the settings of its first arm's entry.
-fn planned_subjects(
-    (entries, subject_of): (&[SuiteSubject], &[usize]),
+fn plan_subjects(
+    (entries, arm_subjects): (&[SuiteSubject], &[usize]),
     definitions: &[Definition],
     served: &[Vec<Result<(), String>>],
-    unmet: &UnmetNeed<'_>,
+    unmet_need: &UnmetNeed<'_>,
 ) -> Vec<Subject> {
     let subject = |subject: usize| {
-        let arm = subject_of.iter().position(|other| *other == subject).expect("it has an arm");
-        planned_subject(&entries[arm], &definitions[subject], &served[subject], unmet)
+        let arm = arm_subjects.iter().position(|other| *other == subject).expect("it has an arm");
+        plan_subject(&entries[arm], &definitions[subject], &served[subject], unmet_need)
     };
     (0..definitions.len()).map(subject).collect()
 }
 
-fn planned_subject(
+fn plan_subject(
     entry: &SuiteSubject,
     definition: &Definition,
     served: &[Result<(), String>],
-    unmet: &UnmetNeed<'_>,
+    unmet_need: &UnmetNeed<'_>,
 ) -> Subject {
     Subject {
         name: entry.name.clone(),
@@ -481,7 +484,7 @@ fn planned_subject(
         build: None,
         control: definition.is_control(),
         refuses: definition.refuses,
-        skipped: no_workload_reason(served).or_else(|| unmet(definition)),
+        skipped: no_workload_reason(served).or_else(|| unmet_need(definition)),
         build_failed: None,
     }
 }
@@ -500,12 +503,12 @@ fn check_serves(definition: &Definition, workload: &Workload) -> Result<(), Stri
 fn no_workload_reason(served: &[Result<(), String>]) -> Option<String> {
     let reasons: Vec<&String> = served.iter().map(|s| s.as_ref().err()).collect::<Option<_>>()?;
     let first = reasons.first()?;
-    let others = if reasons.iter().any(|reason| reason != first) {
+    let suffix = if reasons.iter().any(|reason| reason != first) {
         ", and none of the protocols of the other workloads"
     } else {
         ""
     };
-    Some(format!("{first}{others}"))
+    Some(format!("{first}{suffix}"))
 }
 
 /// Returns the workloads that a participating subject does not serve.
@@ -527,12 +530,12 @@ fn not_served(subjects: &[Subject], served: &[Vec<Result<(), String>>]) -> Vec<N
 fn check_size(
     repeats: u32,
     served: &[&Vec<Result<(), String>>],
-    steps_of: &[Vec<usize>],
+    workload_steps: &[Vec<usize>],
 ) -> Result<(), String> {
     let count_steps = |workloads: &&Vec<Result<(), String>>| -> usize {
         workloads
             .iter()
-            .zip(steps_of)
+            .zip(workload_steps)
             .filter(|(s, _)| s.is_ok())
             .map(|(_, steps)| steps.len())
             .sum()
@@ -549,7 +552,7 @@ fn check_size(
          {MAX_TRIALS}\nhint: use {} `repeats`, or fewer steps, workloads or subjects",
         match MAX_TRIALS / per_block {
             0 => "fewer".into(),
-            most => format!("{most} or fewer"),
+            max => format!("{max} or fewer"),
         }
     ))
 }
@@ -561,16 +564,16 @@ fn max_reruns(trials: usize) -> u32 {
 
 /// Returns the launches in the suite's order. Arms of a duet are up at once, so they are adjacent.
 /// They come last in one block and first in the next, because orders are mirrored.
-fn planned_launches(
+fn plan_launches(
     arms: usize,
     duet: &BTreeSet<usize>,
     order: Order,
     (repeats, seed): (u32, u64),
 ) -> Vec<Launch> {
     let mut launches = order_launches(arms, repeats, order, seed);
-    let is_of_duet = |launch: &Launch| launch.arms.iter().all(|arm| duet.contains(arm));
+    let is_duet = |launch: &Launch| launch.arms.iter().all(|arm| duet.contains(arm));
     launches
-        .sort_by_key(|launch| (launch.block, is_of_duet(launch) == launch.block.is_multiple_of(2)));
+        .sort_by_key(|launch| (launch.block, is_duet(launch) == launch.block.is_multiple_of(2)));
     launches
 }
 
@@ -580,7 +583,7 @@ fn list_trials(
     launches: &[Launch],
     arms: &[Arm],
     served: &[Vec<Result<(), String>>],
-    steps_of: &[Vec<usize>],
+    workload_steps: &[Vec<usize>],
     order: Order,
     seed: u64,
 ) -> Vec<Trial> {
@@ -593,7 +596,7 @@ fn list_trials(
         for &arm in &planned.arms {
             let served = &served[arms[arm].subject];
             let workloads =
-                steps_of.iter().enumerate().filter(|(workload, _)| served[*workload].is_ok());
+                workload_steps.iter().enumerate().filter(|(workload, _)| served[*workload].is_ok());
             let cells = workloads
                 .flat_map(|(workload, steps)| steps.iter().map(move |&step| (workload, step)));
             own_trials.extend(cells.map(|(workload, step)| Trial {
@@ -622,15 +625,15 @@ pub fn keeps_turns(plan: &Plan, duration_ns: u64) -> bool {
 }
 
 /// Returns the CPUs of subject and generator, separate if there are at least two: the generator
-/// gets the last quarter, at least one. `taken`: CPUs of back ends, which neither uses if there are
-/// others.
-fn place_parts(cpuset: Option<Vec<u32>>, taken: &[u32], allowed: &[u32]) -> Placement {
-    let without = |cpus: &[u32], excluded: &[u32]| -> Vec<u32> {
+/// gets the last quarter, at least one. Neither uses `backend_cpus`, the CPUs of back ends, if
+/// there are others.
+fn place_parts(cpuset: Option<Vec<u32>>, backend_cpus: &[u32], allowed: &[u32]) -> Placement {
+    let exclude = |cpus: &[u32], excluded: &[u32]| -> Vec<u32> {
         cpus.iter().copied().filter(|cpu| !excluded.contains(cpu)).collect()
     };
-    let free = without(allowed, taken);
+    let free = exclude(allowed, backend_cpus);
     if let Some(subject) = cpuset {
-        let choices = [without(&free, &subject), without(allowed, &subject), allowed.to_vec()];
+        let choices = [exclude(&free, &subject), exclude(allowed, &subject), allowed.to_vec()];
         let generator = choices.into_iter().find(|cpus| !cpus.is_empty()).unwrap_or_default();
         return Placement { subject, generator };
     }

@@ -19,9 +19,9 @@ use crate::run::{BuiltBackend, RunEvent};
 pub fn check_machine(plan: &Plan) -> Result<(), String> {
     let is_isolated = plan.arms.iter().any(|arm| arm.conditions.isolation == Isolation::Netns);
     let result = if is_isolated { Network::pair().map(drop) } else { Ok(()) };
-    result.map_err(|why| {
+    result.map_err(|reason| {
         format!(
-            "`isolation = \"netns\"`: cannot be used on this machine: {why}\nhint: run as root \
+            "`isolation = \"netns\"`: cannot be used on this machine: {reason}\nhint: run as root \
              with CAP_SYS_ADMIN and CAP_NET_ADMIN, `veth` in the kernel and a writable /proc/sys. \
              Or leave `isolation` out, to measure over the loopback interface"
         )
@@ -111,15 +111,15 @@ impl Builder<'_> {
             version.and_then(|built| build::version(definition, &built.out, self.supervision));
         Ok(match built {
             Ok(built) => BuildOutcome { built: Some(built), version, failed: None },
-            Err(why) => BuildOutcome { failed: Some(why), ..BuildOutcome::default() },
+            Err(reason) => BuildOutcome { failed: Some(reason), ..BuildOutcome::default() },
         })
     }
 }
 
 /// Excludes the subjects whose back ends could not be built.
 fn exclude_without_backends(planned: &mut Planned) {
-    for (subject, why) in subjects_without_backends(&planned.plan) {
-        planned.plan.subjects[subject].skipped.get_or_insert(why);
+    for (subject, reason) in subjects_without_backends(&planned.plan) {
+        planned.plan.subjects[subject].skipped.get_or_insert(reason);
     }
 }
 
@@ -127,8 +127,8 @@ fn exclude_without_backends(planned: &mut Planned) {
 fn subjects_without_backends(plan: &Plan) -> Vec<(usize, String)> {
     let reason = |arm: &Arm| {
         let mut needed = arm.backends.iter().map(|index| &plan.backends[*index]);
-        let (backend, why) = needed.find_map(|b| Some((b, b.build_failed.as_ref()?)))?;
-        Some((arm.subject, format!("its back end {} could not be built: {why}", backend.name)))
+        let (backend, reason) = needed.find_map(|b| Some((b, b.build_failed.as_ref()?)))?;
+        Some((arm.subject, format!("its back end {} could not be built: {reason}", backend.name)))
     };
     plan.arms.iter().filter_map(reason).collect()
 }
@@ -137,7 +137,7 @@ fn subjects_without_backends(plan: &Plan) -> Vec<(usize, String)> {
 /// end's build, which may succeed now. Returns their indexes.
 pub fn include_with_backends(plan: &mut Plan) -> Vec<usize> {
     let mut subjects = subjects_without_backends(plan);
-    subjects.retain(|(subject, why)| plan.subjects[*subject].skipped.as_ref() == Some(why));
+    subjects.retain(|(subject, reason)| plan.subjects[*subject].skipped.as_ref() == Some(reason));
     subjects.iter().for_each(|(subject, _)| plan.subjects[*subject].skipped = None);
     subjects.into_iter().map(|(subject, _)| subject).collect()
 }

@@ -32,7 +32,7 @@ impl ProfiledServer<'_> {
     /// The load cannot begin, the server fails, the kernel takes no stacks, or the user interrupted
     /// it; as a sentence.
     pub fn measure(&self, trial: usize) -> Result<ProfileRecord, String> {
-        let mut sampling = Sampling::load().map_err(|refusal| refusal.why)?;
+        let mut sampling = Sampling::load().map_err(|refusal| refusal.reason)?;
         sampling.preload_processes(&(self.pids)());
         let (samples, edges) =
             run_while_loaded(self.spec, self.interrupts, |response_counts, is_ended| {

@@ -10,7 +10,7 @@ use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::folder;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
-use dyno_launch::tool::{ToolAnswer, ToolCommand};
+use dyno_launch::tool::{ToolCommand, ToolOutcome};
 use dyno_subject::definition::Role;
 use dyno_subject::definition::find::Folders;
 
@@ -29,8 +29,8 @@ pub const WORK_TREE: &str = "worktree";
 /// Reason why a revision is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RevisionError {
-    /// The request is wrong: the repository has no such revision, or the revision lacks the server.
-    Wrong(String),
+    /// The repository has no such revision, or the revision lacks the server.
+    InvalidRequest(String),
     /// Git is missing, was interrupted, or failed.
     Failed(String),
 }
@@ -38,15 +38,17 @@ pub enum RevisionError {
 impl RevisionError {
     fn with_message(self, message: impl Fn(&str) -> String) -> RevisionError {
         match self {
-            RevisionError::Wrong(why) => RevisionError::Wrong(message(&why)),
+            RevisionError::InvalidRequest(reason) => {
+                RevisionError::InvalidRequest(message(&reason))
+            }
             failed @ RevisionError::Failed(_) => failed,
         }
     }
 
     /// Returns the error of a git command whose request was valid.
     fn into_git_failure(self, message: impl Fn(&str) -> String) -> RevisionError {
-        let (RevisionError::Wrong(why) | RevisionError::Failed(why)) = self;
-        RevisionError::Failed(message(&why))
+        let (RevisionError::InvalidRequest(reason) | RevisionError::Failed(reason)) = self;
+        RevisionError::Failed(message(&reason))
     }
 }
 
@@ -70,26 +72,32 @@ impl Repository {
         supervision: &Supervision<'_>,
     ) -> Result<Repository, RevisionError> {
         let mut candidates = folders.0.iter().map(|folder| folder.join(name));
-        let Some(own) = candidates.find(|own| own.join(Role::Subject.file()).is_file()) else {
-            return Err(RevisionError::Wrong(format!(
+        let Some(folder) = candidates.find(|folder| folder.join(Role::Subject.file()).is_file())
+        else {
+            return Err(RevisionError::InvalidRequest(format!(
                 "{name}: not in a folder of subjects, so it has no revisions"
             )));
         };
         let io_error =
-            |error: io::Error| RevisionError::Failed(format!("{}: {error}", own.display()));
-        let own = own.canonicalize().map_err(io_error)?;
-        let root = git(&own, "rev-parse --show-toplevel", &[], supervision).map_err(|why| {
-            why.with_message(|why| {
-                format!(
-                    "{name}: has no revisions, because {} is not in a Git repository: {why}",
-                    own.display()
-                )
-            })
-        })?;
+            |error: io::Error| RevisionError::Failed(format!("{}: {error}", folder.display()));
+        let folder = folder.canonicalize().map_err(io_error)?;
+        let root =
+            git(&folder, "rev-parse --show-toplevel", &[], supervision).map_err(|error| {
+                error.with_message(|reason| {
+                    format!(
+                        "{name}: has no revisions, because {} is not in a Git repository: {reason}",
+                        folder.display()
+                    )
+                })
+            })?;
         let root = Path::new(&root).canonicalize().map_err(io_error)?;
-        let subject = own.strip_prefix(&root);
+        let subject = folder.strip_prefix(&root);
         let subject = subject.map_err(|_| {
-            RevisionError::Wrong(format!("{}: not below {}", own.display(), root.display()))
+            RevisionError::InvalidRequest(format!(
+                "{}: not below {}",
+                folder.display(),
+                root.display()
+            ))
         })?;
         Ok(Repository { name: name.into(), subject: subject.into(), root })
     }
@@ -106,9 +114,9 @@ impl Repository {
         // A name that begins with a dash is not read as an option. A tag or a branch is resolved to
         // its commit.
         const COMMAND: &str = "rev-parse --verify --quiet --end-of-options \"$REVISION^{commit}\"";
-        let found = git(&self.root, COMMAND, &[("REVISION", name)], supervision);
-        found.map_err(|why| {
-            why.with_message(|_| {
+        let commit = git(&self.root, COMMAND, &[("REVISION", name)], supervision);
+        commit.map_err(|error| {
+            error.with_message(|_| {
                 format!(
                     "{name:?}: not a commit of the repository {}\nhint: list commits with `git \
                      log`, and branches with `git branch`",
@@ -193,12 +201,14 @@ impl<'a> WorkTrees<'a> {
         self.trees.push(tree.clone());
         const COMMAND: &str = "worktree add --quiet --detach \"$TREE\" \"$COMMIT\"";
         let variables = [("TREE", path.as_str()), ("COMMIT", commit)];
-        git(&self.repository.root, COMMAND, &variables, supervision).map_err(|why| {
-            why.into_git_failure(|why| format!("revision {name}: cannot be checked out: {why}"))
+        git(&self.repository.root, COMMAND, &variables, supervision).map_err(|error| {
+            error.into_git_failure(|reason| {
+                format!("revision {name}: cannot be checked out: {reason}")
+            })
         })?;
         let definition = self.repository.subject.join(Role::Subject.file());
         if !tree.join(&definition).is_file() {
-            return Err(RevisionError::Wrong(format!(
+            return Err(RevisionError::InvalidRequest(format!(
                 "revision {name}: has no {}, so there is nothing to compare with",
                 definition.display()
             )));
@@ -212,11 +222,11 @@ impl<'a> WorkTrees<'a> {
     /// unchanged.
     fn folders_in_tree(&self, tree: &Path, folders: &Folders) -> Vec<PathBuf> {
         let in_tree = folders.0.iter().map(|folder| {
-            let inside = folder
+            let path_in_tree = folder
                 .canonicalize()
                 .ok()
                 .and_then(|f| Some(tree.join(f.strip_prefix(&self.repository.root).ok()?)));
-            inside.unwrap_or_else(|| folder.clone())
+            path_in_tree.unwrap_or_else(|| folder.clone())
         });
         in_tree.collect()
     }
@@ -226,13 +236,15 @@ impl<'a> WorkTrees<'a> {
     fn check_is_in_tree(&self, tree: &Path, folders: &Folders) -> Result<(), RevisionError> {
         let name = &self.repository.name;
         let mut candidates = folders.0.iter().map(|folder| folder.join(name));
-        let found = candidates.find(|own| own.join(Role::Subject.file()).is_file());
-        let found = found.and_then(|own| own.canonicalize().ok());
-        if found.zip(tree.canonicalize().ok()).is_some_and(|(found, tree)| found.starts_with(tree))
+        let server = candidates.find(|folder| folder.join(Role::Subject.file()).is_file());
+        let server = server.and_then(|folder| folder.canonicalize().ok());
+        if server
+            .zip(tree.canonicalize().ok())
+            .is_some_and(|(server, tree)| server.starts_with(tree))
         {
             return Ok(());
         }
-        Err(RevisionError::Wrong(format!(
+        Err(RevisionError::InvalidRequest(format!(
             "{name}: is outside of the repository {}, because its folder is a link or the root of \
              another repository\nhint: move it into a folder of subjects within the repository",
             self.repository.root.display()
@@ -285,18 +297,18 @@ fn git(
         environment: &environment,
         deadline: CHECKOUT_TIMEOUT,
     };
-    match tool.ask(supervision) {
-        ToolAnswer::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
+    match tool.read_output(supervision) {
+        ToolOutcome::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
         // Exit status of the shell for a missing program (POSIX, 2.8.2).
-        ToolAnswer::Ended { status, .. } if status.code() == Some(127) => {
+        ToolOutcome::Ended { status, .. } if status.code() == Some(127) => {
             Err(RevisionError::Failed(
                 "git: not found\nhint: install git, which is needed to compare revisions".into(),
             ))
         }
-        ToolAnswer::Ended { output, .. } => {
-            Err(RevisionError::Wrong(output.trim().lines().last().unwrap_or("git failed").into()))
-        }
-        ToolAnswer::None(why) => Err(RevisionError::Failed(format!("git {why}"))),
+        ToolOutcome::Ended { output, .. } => Err(RevisionError::InvalidRequest(
+            output.trim().lines().last().unwrap_or("git failed").into(),
+        )),
+        ToolOutcome::Unfinished(reason) => Err(RevisionError::Failed(format!("git {reason}"))),
     }
 }
 

@@ -50,11 +50,11 @@ pub struct BuiltBackend {
     pub built: Built,
 }
 
-/// An event of a run, for the screen.
+/// An event of a run, for the progress output.
 #[derive(Debug)]
 pub enum RunEvent<'a> {
-    /// Id of the subject, or name of the back end.
     Building {
+        /// Id of the subject, or name of the back end.
         name: &'a str,
     },
     /// A line of output of a build, or of a starting server.

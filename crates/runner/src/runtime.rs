@@ -1,8 +1,8 @@
 //! Reads the statistics of a server's runtime while a load runs.
 //!
-//! A process with statistics listens at a Unix socket, `$DYNO_RUNTIME.PID`, and answers each
-//! connection with one JSON object of numbers. Only dyno connects to it, from a separate thread: a
-//! runtime that is slow to answer delays no sample.
+//! A process with statistics listens at a Unix socket, `$DYNO_RUNTIME.PID`, and responds to each
+//! connection with one JSON object of numbers. Only dyno connects to it. A separate thread does so,
+//! because a slow runtime must not delay samples.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -78,18 +78,18 @@ impl SampledRuntime {
         loop {
             match self.read() {
                 Ok(reading) => readings.push(reading),
-                Err(why) => refused = Some(why),
+                Err(reason) => refused = Some(reason),
             }
             if !matches!(stop.recv_timeout(RUNTIME_PAUSE), Err(mpsc::RecvTimeoutError::Timeout)) {
                 let refused = refused.filter(|_| readings.is_empty());
-                return (readings, refused.map(|why| self.refusal(why)));
+                return (readings, refused.map(|reason| self.refusal(reason)));
             }
         }
     }
 
     fn read(&self) -> Result<RuntimeReading, String> {
         // Read before the request, to measure its duration.
-        let asked_ns = monotonic_ns();
+        let requested_ns = monotonic_ns();
         let (processes, sockets, values) = match self.runtime {
             RuntimeSpec::Jvm => {
                 let (processes, values) = hsperfdata::read(&self.sampler.pids());
@@ -105,10 +105,10 @@ impl SampledRuntime {
         if values.is_empty() {
             return Err("no process of the server returned statistics".into());
         }
-        Ok(RuntimeReading { at_ns, took_ns: at_ns - asked_ns, processes, sockets, values })
+        Ok(RuntimeReading { at_ns, took_ns: at_ns - requested_ns, processes, sockets, values })
     }
 
-    fn refusal(&self, why: String) -> RefusedProbe {
+    fn refusal(&self, reason: String) -> RefusedProbe {
         let hint = match self.runtime {
             RuntimeSpec::Jvm => {
                 "Run the JVM without -XX:-UsePerfData, and with a /tmp that dyno can read."
@@ -118,7 +118,7 @@ impl SampledRuntime {
                 "See docs/reference/subject-keys.md for how a server provides statistics."
             }
         };
-        RefusedProbe { probe: Probe::Runtime, why, hint: hint.into() }
+        RefusedProbe { probe: Probe::Runtime, why: reason, hint: hint.into() }
     }
 }
 
@@ -142,12 +142,12 @@ fn read_all_processes(work: &Path) -> Result<(BTreeSet<String>, BTreeMap<String,
                     *sum.entry(name).or_insert(0.0) += value;
                 }
             }
-            Err(why) => failed = Some(why),
+            Err(reason) => failed = Some(reason),
         }
     }
     match failed {
         // Sums over some of the processes would not be comparable from one reading to the next.
-        Some(why) => Err(why),
+        Some(reason) => Err(reason),
         None => Ok((sockets, sum)),
     }
 }
@@ -187,11 +187,11 @@ fn read_to_end(mut stream: UnixStream, response: &mut Vec<u8>) -> io::Result<()>
     let until = Instant::now() + RUNTIME_TIMEOUT;
     let mut part = [0; 4096];
     while response.len() as u64 <= RUNTIME_BYTES {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let remaining = until.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        stream.set_read_timeout(Some(left))?;
+        stream.set_read_timeout(Some(remaining))?;
         match stream.read(&mut part) {
             Ok(0) => return Ok(()),
             Ok(n) => response.extend_from_slice(&part[..n]),
@@ -210,9 +210,9 @@ fn parse(response: &[u8]) -> Result<BTreeMap<String, f64>, String> {
         (1..=64).contains(&name.len())
             && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     };
-    if let Some(wrong) = values.keys().find(|name| !is_name(name)) {
+    if let Some(invalid) = values.keys().find(|name| !is_name(name)) {
         return Err(format!(
-            "{wrong:?} in its statistics is not a name of lower-case letters, digits and `_`"
+            "{invalid:?} in its statistics is not a name of lower-case letters, digits and `_`"
         ));
     }
     if values.len() > RUNTIME_VALUES {
@@ -229,12 +229,12 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::thread;
 
-    /// Listens as a process does, and answers one connection per element of `answers`.
-    fn serve(work: &Path, pid: u32, answers: Vec<&'static str>) -> thread::JoinHandle<()> {
+    /// Listens as a process does, and answers one connection per element of `responses`.
+    fn serve(work: &Path, pid: u32, responses: Vec<&'static str>) -> thread::JoinHandle<()> {
         let listener = UnixListener::bind(work.join(format!("dyno-runtime.{pid}"))).unwrap();
         thread::spawn(move || {
-            for answer in answers {
-                listener.accept().unwrap().0.write_all(answer.as_bytes()).unwrap();
+            for response in responses {
+                listener.accept().unwrap().0.write_all(response.as_bytes()).unwrap();
             }
         })
     }
@@ -242,8 +242,8 @@ mod tests {
     #[test]
     fn read_all_processes_sums_values() {
         let work = tempfile::tempdir().unwrap();
-        let one = serve(work.path(), 1, vec!["{\"gc_cycles_total\": 2, \"heap_bytes\": 10.5}"]);
-        let two = serve(work.path(), 2, vec!["{\"gc_cycles_total\": 3}"]);
+        let first = serve(work.path(), 1, vec!["{\"gc_cycles_total\": 2, \"heap_bytes\": 10.5}"]);
+        let second = serve(work.path(), 2, vec!["{\"gc_cycles_total\": 3}"]);
         let primary = serve(work.path(), 3, vec!["{}"]);
         // A socket of a process that has ended, and the script of Node.js.
         drop(UnixListener::bind(work.path().join("dyno-runtime.4")).unwrap());
@@ -251,24 +251,29 @@ mod tests {
         let (sockets, values) = read_all_processes(work.path()).unwrap();
         assert_eq!(sockets, ["1", "2"].map(String::from).into());
         assert_eq!(values, [("gc_cycles_total".into(), 5.0), ("heap_bytes".into(), 10.5)].into());
-        [one, two, primary].into_iter().for_each(|thread| thread.join().unwrap());
+        [first, second, primary].into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(read_all_processes(work.path()).unwrap(), (BTreeSet::new(), BTreeMap::new()));
     }
 
     #[test]
     fn parse_invalid_response_fails() {
-        for (answer, words) in [
+        for (response, words) in [
             ("", "not a JSON object of numbers"),
             ("[1]", "not a JSON object of numbers"),
             ("{\"a\": \"b\"}", "not a JSON object of numbers"),
             ("{\"a\": 1e999}", "not a JSON object of numbers"),
             ("{\"GC pauses\": 1}", "\"GC pauses\" in its statistics is not a name"),
         ] {
-            let error = parse(answer.as_bytes()).unwrap_err();
-            assert!(error.contains(words), "{answer}: {error}");
+            let error = parse(response.as_bytes()).unwrap_err();
+            assert!(error.contains(words), "{response}: {error}");
         }
-        let many = (0..=RUNTIME_VALUES).map(|n| (format!("v{n}"), 1.0)).collect::<BTreeMap<_, _>>();
-        assert!(parse(&serde_json::to_vec(&many).unwrap()).unwrap_err().contains("more than"));
+        let too_many_values =
+            (0..=RUNTIME_VALUES).map(|n| (format!("v{n}"), 1.0)).collect::<BTreeMap<_, _>>();
+        assert!(
+            parse(&serde_json::to_vec(&too_many_values).unwrap())
+                .unwrap_err()
+                .contains("more than")
+        );
     }
 
     /// A stopped process with a full accept queue, and one that sends single bytes without end.
@@ -281,21 +286,21 @@ mod tests {
         socket.listen(1).unwrap();
         let results: Vec<_> = (0..4).map(|_| read_process(&path)).collect();
         assert!(
-            results
-                .iter()
-                .all(|result| result.as_ref().is_err_and(|why| why.contains("did not respond"))),
+            results.iter().all(|result| result
+                .as_ref()
+                .is_err_and(|reason| reason.contains("did not respond"))),
             "{results:?}"
         );
         let path = work.path().join("dyno-runtime.2");
         let listener = UnixListener::bind(&path).unwrap();
-        let drips = thread::spawn(move || {
+        let slow_sender = thread::spawn(move || {
             let mut stream = listener.accept().unwrap().0;
             while stream.write_all(b" ").is_ok() {
                 thread::sleep(std::time::Duration::from_millis(20));
             }
         });
         assert!(read_process(&path).unwrap_err().contains("did not respond"));
-        drips.join().unwrap();
+        slow_sender.join().unwrap();
     }
 
     #[test]
@@ -311,9 +316,9 @@ mod tests {
             let (readings, refused) =
                 SampledRuntime::new(runtime, work.path(), &sampler).follow(&stop);
             assert!(readings.is_empty());
-            let RefusedProbe { probe, why, hint } = refused.unwrap();
+            let RefusedProbe { probe, why: reason, hint } = refused.unwrap();
             assert_eq!(probe, Probe::Runtime);
-            assert_eq!(why, "no process of the server returned statistics");
+            assert_eq!(reason, "no process of the server returned statistics");
             assert!(!hint.is_empty());
         }
     }

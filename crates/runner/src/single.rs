@@ -92,15 +92,19 @@ pub enum LoadEnd<'a> {
     /// The user interrupted it; the numbers measured so far are valid.
     Interrupted(&'a LoadRecord),
     /// It could not begin, with the reason as a sentence.
-    Never(String),
+    NotBegun(String),
 }
 
 impl<'a> LoadEnd<'a> {
     /// Returns whether the load was cut short. A load that had sent all its requests when it was
     /// interrupted is complete.
     #[must_use]
-    pub fn from_record(record: &'a LoadRecord, asked: &Load, was_interrupted: bool) -> LoadEnd<'a> {
-        if was_interrupted && !is_done(record, asked) {
+    pub fn from_record(
+        record: &'a LoadRecord,
+        planned: &Load,
+        was_interrupted: bool,
+    ) -> LoadEnd<'a> {
+        if was_interrupted && !is_done(record, planned) {
             LoadEnd::Interrupted(record)
         } else {
             LoadEnd::Done(record)
@@ -115,14 +119,14 @@ impl<'a> LoadEnd<'a> {
 /// The archive cannot be written.
 pub fn write(
     dir: &RunDir,
-    ended: &LoadEnd<'_>,
+    end: &LoadEnd<'_>,
     ceiling: Option<Ceiling>,
 ) -> Result<(), ArchiveError> {
-    let (load, failure) = match ended {
+    let (load, failure) = match end {
         LoadEnd::Done(load) => (Some(*load), None),
         LoadEnd::Interrupted(load) => (Some(*load), Some(interrupted_failure())),
-        LoadEnd::Never(words) => {
-            (None, Some(Failure { kind: FailureKind::Harness, message: words.clone() }))
+        LoadEnd::NotBegun(message) => {
+            (None, Some(Failure { kind: FailureKind::Harness, message: message.clone() }))
         }
     };
     dir.write_start(&StartRecord { failure, ..StartRecord::default() })?;

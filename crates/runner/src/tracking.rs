@@ -44,9 +44,9 @@ pub fn remedies() -> String {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoopbackTracking {
     pub entries: u64,
-    pub most: u64,
-    /// Time for which a closed connection stays, seconds.
-    pub stays_s: u64,
+    pub max_entries: u64,
+    /// Time for which a closed connection keeps its entry, seconds.
+    pub closed_stay_s: u64,
 }
 
 impl LoopbackTracking {
@@ -57,20 +57,20 @@ impl LoopbackTracking {
         table.has_loopback.filter(|is_tracked| *is_tracked)?;
         Some(LoopbackTracking {
             entries: table.entries?,
-            most: table.most?,
-            stays_s: table.time_wait_s.unwrap_or(TIME_WAIT_S).max(1),
+            max_entries: table.max_entries?,
+            closed_stay_s: table.time_wait_s.unwrap_or(TIME_WAIT_S).max(1),
         })
     }
 
     #[must_use]
-    pub const fn free(&self) -> u64 {
-        self.most.saturating_sub(self.entries)
+    pub const fn free_entries(&self) -> u64 {
+        self.max_entries.saturating_sub(self.entries)
     }
 
     /// Returns the rate of new connections that fills the table in the long run, per second.
     #[must_use]
-    pub fn fills_at_per_s(&self) -> f64 {
-        self.free() as f64 / self.stays_s as f64
+    pub fn filling_rate_per_s(&self) -> f64 {
+        self.free_entries() as f64 / self.closed_stay_s as f64
     }
 }
 
@@ -81,7 +81,7 @@ pub struct Forecast {
     pub peak: f64,
     /// Lowest rate at which a closed loop alone fills the table, requests per second. `None`: no
     /// closed loop opens connections for its requests.
-    pub fills_at_rps: Option<f64>,
+    pub filling_rate_rps: Option<f64>,
 }
 
 /// The length of one load, and the number of connections that it opens.
@@ -112,12 +112,12 @@ pub fn note(plan: &Plan, table: &TrackingTable) -> Option<String> {
 }
 
 fn note_text(tracked: &LoopbackTracking, forecast: &Forecast) -> String {
-    let LoopbackTracking { entries, most, stays_s } = tracked;
+    let LoopbackTracking { entries, max_entries, closed_stay_s } = tracked;
     let head = format!(
-        "the kernel tracks connections over loopback (netfilter). {entries} of {most} entries are \
-         used, and a closed connection stays for {stays_s} s."
+        "the kernel tracks connections over loopback (netfilter). {entries} of {max_entries} \
+         entries are used, and a closed connection stays for {closed_stay_s} s."
     );
-    let is_filled = forecast.peak >= tracked.free() as f64 * NEARLY_FULL;
+    let is_filled = forecast.peak >= tracked.free_entries() as f64 * NEARLY_FULL;
     let scheduled = match is_filled {
         true => format!(
             "This plan opens about {:.0} connections within that time, which fills the table. \
@@ -128,10 +128,10 @@ fn note_text(tracked: &LoopbackTracking, forecast: &Forecast) -> String {
             format!("This plan opens about {:.0} connections within that time.", forecast.peak)
         }
     };
-    let closed = forecast.fills_at_rps.map_or(String::new(), |rps| {
+    let closed = forecast.filling_rate_rps.map_or(String::new(), |rps| {
         format!(" A closed loop fills the table at {rps:.0} requests/s or more.")
     });
-    if !is_filled && forecast.fills_at_rps.is_none() {
+    if !is_filled && forecast.filling_rate_rps.is_none() {
         return format!("note: {head} {scheduled}");
     }
     let label = if is_filled { "warning" } else { "note" };
@@ -145,9 +145,9 @@ fn note_text(tracked: &LoopbackTracking, forecast: &Forecast) -> String {
 /// Walks the trials in their order, and adds up the connections that are in the table at once.
 #[must_use]
 pub fn forecast(plan: &Plan, tracked: &LoopbackTracking) -> Forecast {
-    let stays_s = tracked.stays_s as f64;
+    let closed_stay_s = tracked.closed_stay_s as f64;
     let mut openings: Vec<OpenedConnections> = Vec::new();
-    let mut forecast = Forecast { peak: 0.0, fills_at_rps: None };
+    let mut forecast = Forecast { peak: 0.0, filling_rate_rps: None };
     for trial in &plan.trials {
         if plan.arms[trial.arm].conditions.isolation != Isolation::None {
             continue;
@@ -159,24 +159,26 @@ pub fn forecast(plan: &Plan, tracked: &LoopbackTracking) -> Forecast {
         if let (Arrivals::Closed, Some(per_connection), None) =
             (&step.arrivals, load.requests_per_connection, load.requests)
         {
-            let seconds = opened.length_s.min(stays_s).max(1.0);
-            let rps = tracked.free() as f64 / seconds * per_connection.max(1) as f64;
-            forecast.fills_at_rps = Some(forecast.fills_at_rps.map_or(rps, |least| least.min(rps)));
+            let seconds = opened.length_s.min(closed_stay_s).max(1.0);
+            let rps = tracked.free_entries() as f64 / seconds * per_connection.max(1) as f64;
+            forecast.filling_rate_rps =
+                Some(forecast.filling_rate_rps.map_or(rps, |least| least.min(rps)));
         }
         openings.push(opened);
-        forecast.peak = forecast.peak.max(recent_connections(&openings, stays_s));
+        forecast.peak = forecast.peak.max(recent_connections(&openings, closed_stay_s));
     }
     forecast
 }
 
-/// Returns the connections that the last loads opened within this time before their end.
-fn recent_connections(openings: &[OpenedConnections], stays_s: f64) -> f64 {
-    let (mut left_s, mut sum) = (stays_s, 0.0);
+/// Returns the connections that the last loads opened within this many seconds before their end.
+fn recent_connections(openings: &[OpenedConnections], period_s: f64) -> f64 {
+    let (mut remaining_s, mut sum) = (period_s, 0.0);
     for opening in openings.iter().rev() {
-        let share = if opening.length_s > left_s { left_s / opening.length_s } else { 1.0 };
+        let share =
+            if opening.length_s > remaining_s { remaining_s / opening.length_s } else { 1.0 };
         sum += opening.connections * share;
-        left_s -= opening.length_s;
-        if left_s <= 0.0 {
+        remaining_s -= opening.length_s;
+        if remaining_s <= 0.0 {
             break;
         }
     }
@@ -184,11 +186,11 @@ fn recent_connections(openings: &[OpenedConnections], stays_s: f64) -> f64 {
 }
 
 /// Returns the connections that a load opens, including its warm-up. A closed loop that opens
-/// connections for its requests opens as many as the server responds to. That number is unknown
-/// beforehand, so only the concurrent connections count. `per_page`: connections that load a page
-/// together, if the workload is a page. The connections of its step are visitors.
+/// connections for its requests opens one per response, or fewer. That number is unknown
+/// beforehand, so only the concurrent connections count. `per_page`: connections of a visitor, if
+/// the workload is a page. The connections of its step are visitors.
 fn opened_connections(per_page: Option<u32>, load: &Load, step: &Step) -> OpenedConnections {
-    let at_once = f64::from(step.connections) * f64::from(per_page.unwrap_or(1));
+    let concurrent = f64::from(step.connections) * f64::from(per_page.unwrap_or(1));
     // A load with a number of requests has no length: all of it counts.
     let length_ns = load.warmup_ns.saturating_add(load.set_duration_ns().unwrap_or(0));
     let length_s = length_ns as f64 / 1e9;
@@ -197,8 +199,9 @@ fn opened_connections(per_page: Option<u32>, load: &Load, step: &Step) -> Opened
         None => requests_within(&step.arrivals, length_s),
     };
     let replaced = load.requests_per_connection.zip(requests);
-    let connections =
-        replaced.map_or(at_once, |(each, requests)| (requests / each.max(1) as f64).max(at_once));
+    let connections = replaced.map_or(concurrent, |(per_connection, requests)| {
+        (requests / per_connection.max(1) as f64).max(concurrent)
+    });
     OpenedConnections { length_s, connections }
 }
 
@@ -210,15 +213,15 @@ fn requests_within(arrivals: &Arrivals, seconds: f64) -> Option<f64> {
         Arrivals::Constant { rate } | Arrivals::Poisson { rate } => rate * seconds,
         Arrivals::Trace { count, .. } => *count as f64,
         Arrivals::Shaped { segments, .. } => {
-            let (mut left_s, mut sum, mut last) = (seconds, 0.0, 0.0);
+            let (mut remaining_s, mut sum, mut last) = (seconds, 0.0, 0.0);
             for segment in segments {
-                let length_s = (segment.duration_ns as f64 / 1e9).min(left_s);
+                let length_s = (segment.duration_ns as f64 / 1e9).min(remaining_s);
                 sum += (segment.from_rate + segment.to_rate) / 2.0 * length_s;
-                left_s -= length_s;
+                remaining_s -= length_s;
                 last = segment.to_rate;
             }
             // After the last segment, its rate continues.
-            sum + last * left_s
+            sum + last * remaining_s
         }
     })
 }
@@ -229,8 +232,8 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn tracked(entries: u64, most: u64) -> LoopbackTracking {
-        LoopbackTracking { entries, most, stays_s: 120 }
+    fn tracked(entries: u64, max_entries: u64) -> LoopbackTracking {
+        LoopbackTracking { entries, max_entries, closed_stay_s: 120 }
     }
 
     fn load(requests_per_connection: Option<u64>) -> Load {
@@ -280,27 +283,30 @@ mod tests {
     #[test]
     fn recent_connections_sums_loads_within_the_time() {
         let opening = |length_s, connections| OpenedConnections { length_s, connections };
-        let all = [opening(100.0, 1000.0), opening(50.0, 10.0), opening(50.0, 10.0)];
-        assert_eq!(recent_connections(&all, 120.0), 10.0 + 10.0 + 200.0);
-        assert_eq!(recent_connections(&all, 25.0), 5.0);
-        assert_eq!(recent_connections(&all, 1e6), 1020.0);
+        let openings = [opening(100.0, 1000.0), opening(50.0, 10.0), opening(50.0, 10.0)];
+        assert_eq!(recent_connections(&openings, 120.0), 10.0 + 10.0 + 200.0);
+        assert_eq!(recent_connections(&openings, 25.0), 5.0);
+        assert_eq!(recent_connections(&openings, 1e6), 1020.0);
         assert_eq!(recent_connections(&[], 120.0), 0.0);
     }
 
     #[test]
     fn note_warns_of_plan_that_fills_table() {
-        let forecast = |peak, fills_at_rps| Forecast { peak, fills_at_rps };
-        let few = note_text(&tracked(10, 1000), &forecast(64.0, None));
+        let forecast = |peak, filling_rate_rps| Forecast { peak, filling_rate_rps };
+        let note = note_text(&tracked(10, 1000), &forecast(64.0, None));
         assert_eq!(
-            few,
+            note,
             "note: the kernel tracks connections over loopback (netfilter). 10 of 1000 entries are \
              used, and a closed connection stays for 120 s. This plan opens about 64 connections \
              within that time."
         );
-        let many = note_text(&tracked(10, 1000), &forecast(900.0, None));
-        assert!(many.starts_with("warning: ") && many.contains("which fills the table"), "{many}");
+        let warning = note_text(&tracked(10, 1000), &forecast(900.0, None));
+        assert!(
+            warning.starts_with("warning: ") && warning.contains("which fills the table"),
+            "{warning}"
+        );
         for (_, command) in REMEDIES {
-            assert!(many.contains(command), "{many}");
+            assert!(warning.contains(command), "{warning}");
         }
         let closed = note_text(&tracked(10, 1000), &forecast(64.0, Some(99.0)));
         assert!(closed.starts_with("note: "), "{closed}");
@@ -313,13 +319,14 @@ mod tests {
 
     #[test]
     fn table_without_loopback_is_not_tracked() {
-        let table = TrackingTable { entries: Some(3), most: Some(9), ..TrackingTable::default() };
+        let table =
+            TrackingTable { entries: Some(3), max_entries: Some(9), ..TrackingTable::default() };
         assert_eq!(LoopbackTracking::from_table(&table), None);
         let no = TrackingTable { has_loopback: Some(false), ..table };
         assert_eq!(LoopbackTracking::from_table(&no), None);
         let yes = TrackingTable { has_loopback: Some(true), ..table };
         assert_eq!(LoopbackTracking::from_table(&yes), Some(tracked(3, 9)));
-        assert_eq!(tracked(3, 9).fills_at_per_s(), 0.05);
-        assert_eq!(LoopbackTracking::from_table(&TrackingTable { most: None, ..yes }), None);
+        assert_eq!(tracked(3, 9).filling_rate_per_s(), 0.05);
+        assert_eq!(LoopbackTracking::from_table(&TrackingTable { max_entries: None, ..yes }), None);
     }
 }

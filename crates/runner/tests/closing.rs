@@ -21,9 +21,9 @@ const MS: u64 = 1_000_000;
 /// Starts a server with a thread for each connection, which ends with it. `open`: number of
 /// threads.
 fn server(open: &Arc<AtomicU32>) -> SocketAddr {
-    fn answer(mut connection: TcpStream) {
-        let mut asked = [0; 4096];
-        while connection.read(&mut asked).is_ok_and(|n| n > 0) {
+    fn respond(mut connection: TcpStream) {
+        let mut request = [0; 4096];
+        while connection.read(&mut request).is_ok_and(|n| n > 0) {
             if connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
                 break;
             }
@@ -36,7 +36,7 @@ fn server(open: &Arc<AtomicU32>) -> SocketAddr {
             let open = Arc::clone(&open);
             open.fetch_add(1, Ordering::SeqCst);
             thread::spawn(move || {
-                answer(connection);
+                respond(connection);
                 open.fetch_sub(1, Ordering::SeqCst);
             });
         }
@@ -91,7 +91,7 @@ impl Watch for Counts {
     }
 
     fn interval(&mut self, _: &Interval) {
-        self.ends_after = self.ends_after.map(|left| left.saturating_sub(1));
+        self.ends_after = self.ends_after.map(|remaining| remaining.saturating_sub(1));
     }
 
     fn stop(&mut self) -> Option<LoadStopReason> {

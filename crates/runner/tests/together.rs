@@ -18,9 +18,9 @@ const MS: u64 = 1_000_000;
 
 /// Starts a server with a thread for each connection, which ends with it.
 fn server() -> SocketAddr {
-    fn answer(mut connection: TcpStream) {
-        let mut asked = [0; 4096];
-        while connection.read(&mut asked).is_ok_and(|n| n > 0) {
+    fn respond(mut connection: TcpStream) {
+        let mut request = [0; 4096];
+        while connection.read(&mut request).is_ok_and(|n| n > 0) {
             if connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
                 break;
             }
@@ -30,7 +30,7 @@ fn server() -> SocketAddr {
     let addr = listener.local_addr().unwrap();
     thread::spawn(move || {
         for connection in listener.incoming().flatten() {
-            thread::spawn(|| answer(connection));
+            thread::spawn(|| respond(connection));
         }
     });
     addr
@@ -73,7 +73,7 @@ struct EndsAfter(Option<u32>);
 
 impl Watch for EndsAfter {
     fn interval(&mut self, _: &Interval) {
-        self.0 = self.0.map(|left| left.saturating_sub(1));
+        self.0 = self.0.map(|remaining| remaining.saturating_sub(1));
     }
 
     fn stop(&mut self) -> Option<LoadStopReason> {

@@ -12,7 +12,7 @@ use dyno_launch::environment::Environment;
 use dyno_launch::folder;
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::{self, ToolAnswer, ToolCommand, ToolEnd};
+use dyno_launch::tool::{self, ToolCommand, ToolEnd, ToolOutcome};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::{BuildSpec, Definition};
@@ -303,8 +303,8 @@ pub fn version(
     let spec = definition.version.as_ref()?;
     let command = placeholders(definition, out).fill_command(&spec.command).ok()?;
     match definition.query_tool(&command, spec.deadline, supervision) {
-        ToolAnswer::Ended { output, .. } => first_line(&output).map(String::from),
-        ToolAnswer::None(_) => None,
+        ToolOutcome::Ended { output, .. } => first_line(&output).map(String::from),
+        ToolOutcome::Unfinished(_) => None,
     }
 }
 
@@ -363,10 +363,10 @@ fn key_without_inputs(
         definition.requires.iter().map(|require| (require.test.clone(), require.deadline));
     for (command, deadline) in version.into_iter().chain(requires) {
         match definition.query_tool(&command, deadline, supervision) {
-            ToolAnswer::Ended { output, .. } => {
+            ToolOutcome::Ended { output, .. } => {
                 key.add(first_line(&output).unwrap_or_default().as_bytes());
             }
-            ToolAnswer::None(reason) => return Err(format!("`{command}` {reason}")),
+            ToolOutcome::Unfinished(reason) => return Err(format!("`{command}` {reason}")),
         }
     }
     Ok(key)
@@ -390,9 +390,9 @@ fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<Path
     // The settings of the definition that affect a build are already in the key.
     let is_definition = |entry: &FolderEntry| entry.name == Path::new(definition.role.file());
     for input in &spec.inputs {
-        let found = paths::walk(&definition.folder, input)?;
-        let found = found.into_iter().filter(|entry| !is_definition(entry));
-        entries.extend(found.map(|entry| (entry.name.clone(), entry)));
+        let files = paths::walk(&definition.folder, input)?;
+        let files = files.into_iter().filter(|entry| !is_definition(entry));
+        entries.extend(files.map(|entry| (entry.name.clone(), entry)));
     }
     Ok(entries)
 }

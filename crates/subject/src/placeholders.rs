@@ -41,7 +41,7 @@ impl Placeholders {
     #[must_use]
     pub fn fill(&self, text: &str) -> String {
         let value = |name: &str| {
-            self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+            self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
         };
         let mut filled = String::with_capacity(text.len());
         for piece in pieces(text) {
@@ -139,21 +139,25 @@ impl PlaceholderScope {
     /// # Errors
     /// The first unknown placeholder; as a sentence.
     pub fn check_contents(self, text: &str) -> Result<(), String> {
-        let known = self.placeholder_names();
+        let known_names = self.placeholder_names();
         let is_port = |name: &str| {
             let parts = name.split_once('.').filter(|_| self.has_backend_ports());
             parts.is_some_and(|(backend, suffix)| {
                 !backend.is_empty() && BACKEND_SUFFIXES.contains(&suffix)
             })
         };
-        let Some(unknown) = names(text).find(|name| !known.contains(name) && !is_port(name)) else {
+        let Some(unknown) = names(text).find(|name| !known_names.contains(name) && !is_port(name))
+        else {
             return Ok(());
         };
-        let hint = match nearest(unknown, known.iter().copied()) {
+        let hint = match nearest(unknown, known_names.iter().copied()) {
             Some(near) => format!("did you mean {{{near}}}?"),
             None => {
-                let names =
-                    known.iter().map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(", ");
+                let names = known_names
+                    .iter()
+                    .map(|name| format!("{{{name}}}"))
+                    .collect::<Vec<_>>()
+                    .join(", ");
                 let ports = if self.has_backend_ports() {
                     ", or {NAME.port} for the port of a back end"
                 } else {

@@ -670,7 +670,7 @@ mod tests {
 
     #[test]
     fn unsendable_request_error_names_request() {
-        for (request, words) in [
+        for (request, expected) in [
             (request("GET", "/a b", None), "percent-encode"),
             (request("CONNECT", "/", None), "another method"),
             (request("GET", "/{rand:2..1}", None), "{rand:1..100}"),
@@ -679,7 +679,7 @@ mod tests {
             (request("GET", "/{csv:blank:1}", None), "percent-encode"),
         ] {
             let error = compile(request).unwrap_err();
-            assert!(error.contains("request \"r\"") && error.contains(words), "{error}");
+            assert!(error.contains("request \"r\"") && error.contains(expected), "{error}");
         }
         let mut wrong = request("GET", "/", None);
         wrong.expect.body_sha256 = Some("12".into());

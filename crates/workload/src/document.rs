@@ -37,16 +37,16 @@ impl<'s> Document<'s> {
     /// The value is not a table of tables.
     pub fn take_tables(&mut self, key: &str) -> Result<Vec<(String, DeTable<'s>)>, FileError> {
         let Some(value) = self.table.remove(key) else { return Ok(Vec::new()) };
-        let wrong = |span| {
+        let error = |span| {
             let message =
                 format!("`{key}`: must be a table of tables\nhint: write each as [{key}.NAME]");
             FileError::from_span(self.path, self.source, span, message)
         };
         let span = value.span();
-        let DeValue::Table(tables) = value.into_inner() else { return Err(wrong(span)) };
+        let DeValue::Table(tables) = value.into_inner() else { return Err(error(span)) };
         let named = tables.into_iter().map(|(name, value)| {
             let span = value.span();
-            let DeValue::Table(table) = value.into_inner() else { return Err(wrong(span)) };
+            let DeValue::Table(table) = value.into_inner() else { return Err(error(span)) };
             Ok((name.into_inner().into_owned(), table))
         });
         named.collect()
@@ -79,7 +79,7 @@ impl<'s> Document<'s> {
             // A key that is missing from the outermost table has no position.
             match error.span().filter(|span| *span != (0..0)) {
                 Some(span) => FileError::from_span(self.path, self.source, span, message),
-                None => FileError::whole(self.path, message),
+                None => FileError::without_position(self.path, message),
             }
         })
     }
@@ -92,7 +92,7 @@ impl<'s> Document<'s> {
             Some(span) => {
                 FileError::from_span(self.path, self.source, span, mistake.into_message())
             }
-            None => FileError::whole(self.path, mistake.into_message()),
+            None => FileError::without_position(self.path, mistake.into_message()),
         }
     }
 }

@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn malformed_header_refused_over_any_protocol() {
-        for (name, value, words) in [
+        for (name, value, expected) in [
             (":authority", "h", "pseudo-header"),
             (":path", "/", "pseudo-header"),
             ("", "x", "not a token"),
@@ -132,7 +132,7 @@ mod tests {
         ] {
             for protocol in [Protocol::H1, Protocol::H2] {
                 let fault = fault(protocol, name, value).unwrap_or_default();
-                assert!(fault.contains(words), "{name:?}: {value:?}: {fault}");
+                assert!(fault.contains(expected), "{name:?}: {value:?}: {fault}");
             }
         }
         assert!(fault(Protocol::H2, "Host", " ").is_some());

@@ -37,7 +37,7 @@ pub struct Keys<'f> {
     name: String,
     /// Position at which a missing key is reported; `None`: no position.
     head: Option<Range<usize>>,
-    known: BTreeSet<&'static str>,
+    known_keys: BTreeSet<&'static str>,
     required: Vec<&'static str>,
     /// Whether serde has read all keys, and has reported unknown ones.
     has_taken_rest: bool,
@@ -60,7 +60,7 @@ pub fn read<T>(
         table: document.get_ref(),
         name: String::new(),
         head: None,
-        known: BTreeSet::new(),
+        known_keys: BTreeSet::new(),
         required: Vec::new(),
         has_taken_rest: false,
         mistakes: &mistakes,
@@ -160,7 +160,7 @@ impl<'f> Keys<'f> {
 
     /// Takes all remaining keys, as one value.
     pub fn take_rest<T: DeserializeOwned>(&mut self) -> Option<T> {
-        let is_left = |key: &str| !self.known.contains(key);
+        let is_left = |key: &str| !self.known_keys.contains(key);
         let rest = self.table.iter().filter(|(key, _)| is_left(key.get_ref()));
         let table: DeTable<'_> = rest.map(|(key, value)| (key.clone(), value.clone())).collect();
         let span = self.head.clone().unwrap_or(0..0);
@@ -193,17 +193,17 @@ impl<'f> Keys<'f> {
                 .mistakes
                 .errors
                 .borrow_mut()
-                .push(FileError::whole(self.mistakes.path, message)),
+                .push(FileError::without_position(self.mistakes.path, message)),
         }
     }
 
     /// Reports missing and unknown keys. A misspelt key is reported as unknown only.
     pub fn finish(self) {
-        let is_known = |key: &str| self.has_taken_rest || self.known.contains(key);
+        let is_known = |key: &str| self.has_taken_rest || self.known_keys.contains(key);
         let unknown: Vec<_> = self.table.keys().filter(|key| !is_known(key.get_ref())).collect();
         let is_misspelt = |missing: &str| {
             unknown.iter().any(|key| {
-                text::nearest(key.get_ref(), self.known.iter().copied()) == Some(missing)
+                text::nearest(key.get_ref(), self.known_keys.iter().copied()) == Some(missing)
             })
         };
         let is_missing = |key: &&str| !self.has(key) && !is_misspelt(key);
@@ -217,17 +217,17 @@ impl<'f> Keys<'f> {
                 join_keys(&self.required)
             ));
         }
-        let known =
-            self.known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
+        let names =
+            self.known_keys.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         for key in unknown {
-            let message = format!("unknown field `{}`, expected one of {known}", key.get_ref());
+            let message = format!("unknown field `{}`, expected one of {names}", key.get_ref());
             self.mistakes.add(key.span(), explain_unknown_field(&message));
         }
     }
 
     /// Returns the value of a key, which is known from now on.
     fn take(&mut self, key: &'static str) -> Option<&'f Spanned<DeValue<'f>>> {
-        self.known.insert(key);
+        self.known_keys.insert(key);
         self.table.get(key)
     }
 
@@ -251,7 +251,7 @@ impl<'f> Keys<'f> {
             table,
             name,
             head: Some(value.span()),
-            known: BTreeSet::new(),
+            known_keys: BTreeSet::new(),
             required: Vec::new(),
             has_taken_rest: false,
             mistakes: self.mistakes,

@@ -96,7 +96,7 @@ impl Mistake {
         let document = DeTable::parse(source).ok();
         match document.and_then(|document| self.span_in(document.get_ref(), source)) {
             Some(span) => FileError::from_span(path, source, span, self.message),
-            None => FileError::whole(path, self.message),
+            None => FileError::without_position(path, self.message),
         }
     }
 

@@ -239,16 +239,16 @@ fn parse_fill(size: &str) -> Result<RequestPart, String> {
 }
 
 fn parse_random(range: &str) -> Result<RequestPart, String> {
-    let wrong = || {
+    let error = || {
         format!(
             "{{rand:{range}}}: not a range\nhint: write it like {{rand:1..100}}, which includes \
              both ends"
         )
     };
-    let (from, to) = range.split_once("..").ok_or_else(wrong)?;
-    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong());
+    let (from, to) = range.split_once("..").ok_or_else(error)?;
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| error());
     let (from, to) = (number(from)?, number(to)?);
-    if from > to { Err(wrong()) } else { Ok(RequestPart::Random(from, to)) }
+    if from > to { Err(error()) } else { Ok(RequestPart::Random(from, to)) }
 }
 
 /// Returns the values of a column, by its name in the first line or by its number from 1.
@@ -359,8 +359,8 @@ mod tests {
             0..12,
         )) {
             let text = words.concat();
-            let whole = if text.is_empty() { vec![] } else { vec![bytes(&text)] };
-            proptest::prop_assert_eq!(parse(&literal_text(&text)).unwrap(), whole);
+            let expected = if text.is_empty() { vec![] } else { vec![bytes(&text)] };
+            proptest::prop_assert_eq!(parse(&literal_text(&text)).unwrap(), expected);
         }
     }
 

@@ -49,7 +49,7 @@ impl std::error::Error for FileError {}
 impl FileError {
     /// Returns a mistake in the file as a whole. A last line `hint: …` of the message becomes the
     /// hint.
-    pub fn whole(path: &Path, message: impl Into<String>) -> FileError {
+    pub fn without_position(path: &Path, message: impl Into<String>) -> FileError {
         let message = message.into();
         let (problem, hint) = hint::split(&message);
         FileError {
@@ -89,7 +89,7 @@ impl FileError {
             format!("{blank} |\n{gutter} | {line}\n{blank} | {indent}{}", "^".repeat(width));
         let position = Some(Position { line: number, column });
         let excerpt = Some(excerpt.into());
-        FileError { position, excerpt, ..FileError::whole(path, message) }
+        FileError { position, excerpt, ..FileError::without_position(path, message) }
     }
 
     /// Joins the mistakes of one file into one error, in the order of their positions; `None`: no
@@ -115,7 +115,7 @@ pub(crate) fn from_toml(path: &Path, source: &str, error: &toml::de::Error) -> F
     // A key that is missing from the outermost table has no position.
     match error.span().filter(|span| *span != (0..0)) {
         Some(span) => FileError::from_span(path, source, span, message),
-        None => FileError::whole(path, message),
+        None => FileError::without_position(path, message),
     }
 }
 
@@ -151,12 +151,12 @@ pub(crate) fn explain_unknown_field(message: &str) -> String {
     };
     let kind = if message.starts_with("unknown field") { "key" } else { "value" };
     let words: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-    let Some((wrong, known)) = words.split_first() else { return message.to_string() };
-    let hint = match nearest(wrong, known.iter().copied()) {
+    let Some((typed, names)) = words.split_first() else { return message.to_string() };
+    let hint = match nearest(typed, names.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("use one of {}", known.join(", ")),
+        None => format!("use one of {}", names.join(", ")),
     };
-    format!("unknown {kind} `{wrong}`\nhint: {hint}")
+    format!("unknown {kind} `{typed}`\nhint: {hint}")
 }
 
 /// Replaces the names of Rust's types in a message by descriptions.
@@ -183,10 +183,10 @@ fn without_rust_types(message: &str) -> String {
     format!("{found}, expected {expected}")
 }
 
-/// Returns the known word that is most similar to `wrong`; `None`: none is similar.
-pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|word| (strsim::jaro_winkler(wrong, word), word))
+/// Returns the known word that is most similar to `typed`; `None`: none is similar.
+pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    names
+        .map(|word| (strsim::jaro_winkler(typed, word), word))
         .filter(|(similarity, _)| *similarity > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, word)| word)

@@ -14,8 +14,8 @@ pub fn duration(text: &str) -> Result<u64, String> {
 
 /// Does the same as [`duration`], with a limit of 30 days.
 pub fn span(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?}: not a duration\nhint: write it like 500ms, 10s, 2m or 1h");
-    let (number, unit) = split_unit(text).ok_or_else(wrong)?;
+    let error = || format!("{text:?}: not a duration\nhint: write it like 500ms, 10s, 2m or 1h");
+    let (number, unit) = split_unit(text).ok_or_else(error)?;
     let unit_ns = match unit {
         "ns" => 1.0,
         "us" | "µs" => 1e3,
@@ -24,7 +24,7 @@ pub fn span(text: &str) -> Result<u64, String> {
         "m" | "min" => 60e9,
         "h" => 3600e9,
         "" if number == 0.0 => 1.0,
-        _ => return Err(wrong()),
+        _ => return Err(error()),
     };
     let ns = number * unit_ns;
     const LONGEST: f64 = 30.0 * 24.0 * 3600e9;
@@ -97,7 +97,7 @@ pub fn rate_length_ns(text: &str) -> Option<u64> {
 
 /// Parses a stretch. Returns its first rate, its last rate, and its length in nanoseconds.
 fn parse_stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
-    let wrong =
+    let error =
         || format!("{text:?}: not a rate\nhint: write it like 5k, 1k..5k, or 1k@10s,1k..5k@30s");
     let (rates, length) = text.split_once('@').map_or((text, None), |(r, l)| (r, Some(l)));
     let length = length.map(span).transpose()?;
@@ -105,7 +105,7 @@ fn parse_stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
     let number = |text: &str| match count(text) {
         Ok(rate) if rate > MAX_RATE => Err(format!("{text:?}: a rate must be {BOUNDS}")),
         Ok(rate) if rate >= 0.0 => Ok(rate),
-        _ => Err(wrong()),
+        _ => Err(error()),
     };
     Ok((number(from)?, number(to)?, length))
 }
@@ -124,13 +124,13 @@ fn positive_rate(text: &str, rate: f64) -> Result<f64, String> {
 
 /// Parses a rate or count: `5000`, `5k`, `1.5k`, `2M`.
 pub fn count(text: &str) -> Result<f64, String> {
-    let wrong = || format!("{text:?}: not a number\nhint: write it like 5000, 5k or 1.5M");
-    let (number, unit) = split_unit(text).ok_or_else(wrong)?;
+    let error = || format!("{text:?}: not a number\nhint: write it like 5000, 5k or 1.5M");
+    let (number, unit) = split_unit(text).ok_or_else(error)?;
     match unit {
         "" => Ok(number),
         "k" | "K" => Ok(number * 1e3),
         "m" | "M" => Ok(number * 1e6),
-        _ => Err(wrong()),
+        _ => Err(error()),
     }
 }
 
@@ -145,8 +145,8 @@ pub fn share(text: &str) -> Result<f64, String> {
 
 /// Parses a size into bytes: `512MiB`, `1GiB`, `64KiB`, `1000000`, `100MB`.
 pub fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?}: not a size\nhint: write it like 512MiB, 1GiB or 64KiB");
-    let (number, unit) = split_unit(text).ok_or_else(wrong)?;
+    let error = || format!("{text:?}: not a size\nhint: write it like 512MiB, 1GiB or 64KiB");
+    let (number, unit) = split_unit(text).ok_or_else(error)?;
     let factor = match unit {
         "" | "B" => 1.0,
         "K" | "KiB" => 1024.0,
@@ -155,7 +155,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "kB" | "KB" => 1e3,
         "MB" => 1e6,
         "GB" => 1e9,
-        _ => return Err(wrong()),
+        _ => return Err(error()),
     };
     Ok((number * factor).round() as u64)
 }
@@ -165,11 +165,11 @@ const LAST_CPU: u32 = 4095;
 
 /// Parses a CPU list as the kernel writes it: `0`, `0,2`, `0-3,7`.
 pub fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
-    let wrong = || format!("{text:?}: not a list of CPUs\nhint: write it like 0, 0,2 or 0-3");
+    let error = || format!("{text:?}: not a list of CPUs\nhint: write it like 0, 0,2 or 0-3");
     let number = |text: &str| {
         let digits = text.trim();
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(wrong());
+            return Err(error());
         }
         let cpu = digits.parse::<u32>().ok().filter(|cpu| *cpu <= LAST_CPU);
         cpu.ok_or_else(|| format!("CPU {digits}: must be at most {LAST_CPU}"))
@@ -179,7 +179,7 @@ pub fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
         let (from, to) = (number(from)?, number(to)?);
         if from > to {
-            return Err(wrong());
+            return Err(error());
         }
         cpus.extend(from..=to);
     }
@@ -207,8 +207,8 @@ mod tests {
         assert_eq!(duration("1.5s"), Ok(1_500_000_000));
         assert_eq!(duration("2m"), Ok(120_000_000_000));
         assert_eq!(duration("0"), Ok(0));
-        for wrong in ["", "10", "ten", "5 parsecs", "-1s", "1.2.3s"] {
-            assert!(duration(wrong).unwrap_err().contains("500ms"), "{wrong}");
+        for text in ["", "10", "ten", "5 parsecs", "-1s", "1.2.3s"] {
+            assert!(duration(text).unwrap_err().contains("500ms"), "{text}");
         }
         assert!(duration("2h").unwrap_err().contains("must be at most 1h"));
     }
@@ -226,8 +226,8 @@ mod tests {
     #[test]
     fn cpu_list_accepts_ranges_up_to_limit() {
         assert_eq!(cpu_list("0-2,5, 7"), Ok(vec![0, 1, 2, 5, 7]));
-        for wrong in ["", "a", "3-1", "99999"] {
-            assert!(cpu_list(wrong).is_err(), "{wrong}");
+        for text in ["", "a", "3-1", "99999"] {
+            assert!(cpu_list(text).is_err(), "{text}");
         }
         for absent in ["0-9999", "4096", "0,99999999999999999999"] {
             let error = cpu_list(absent).unwrap_err();

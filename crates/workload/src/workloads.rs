@@ -300,7 +300,7 @@ impl RawWorkload {
         let has_values = subjects.iter().any(|(_, values)| !values.is_empty());
         for (i, (name, values)) in subjects.iter().enumerate() {
             // Most subjects have no values, or equal ones.
-            if subjects[..i].iter().any(|(_, others)| others == values) {
+            if subjects[..i].iter().any(|(_, other_values)| other_values == values) {
                 continue;
             }
             let filled = request_values::fill_placeholders(&workload, values);
@@ -481,7 +481,7 @@ fn check_page(page: &RawPage) -> Result<Vec<LocatedRequest>, Mistake> {
 
 /// Parses the resources of a page: `/a.css`, or `/icon*20` for twenty requests of the same path.
 pub fn resources(text: &str) -> Result<Vec<Request>, String> {
-    let wrong = || {
+    let error = || {
         format!(
             "resource {text:?}: must be a path that begins with a slash, with an optional count up \
              to {}\nhint: write it like \"/style.css\", or \"/icon*20\" for twenty of them",
@@ -489,11 +489,11 @@ pub fn resources(text: &str) -> Result<Vec<Request>, String> {
         )
     };
     let (path, times) = match text.rsplit_once('*') {
-        Some((path, times)) => (path, times.parse::<u32>().map_err(|_| wrong())?),
+        Some((path, times)) => (path, times.parse::<u32>().map_err(|_| error())?),
         None => (text, 1),
     };
     if !path.starts_with('/') || !(1..=limits::RESOURCES).contains(&times) {
-        return Err(wrong());
+        return Err(error());
     }
     let resource = |i: u32| Request {
         name: if times > 1 { format!("{path} #{}", i + 1) } else { path.into() },

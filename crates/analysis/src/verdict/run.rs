@@ -405,7 +405,7 @@ fn remedy(open: &[&Peak<'_>]) -> String {
 /// was the limit)`.
 fn describe_open_peak(peak: &Peak<'_>, has_workloads: bool) -> String {
     let step = |open: &OpenStep| {
-        let at = open.at.in_words();
+        let at = open.at.in_words(|rate| format!("{rate:.0}"));
         let reason = open.reason.map_or("not run", other_programs::reason);
         match open.repeats {
             0 => format!("the step of {at} was not run"),

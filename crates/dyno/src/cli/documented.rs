@@ -65,7 +65,7 @@ fn commands(page: &Path, text: &str) -> Vec<DocumentedCommand> {
                         is_refused: false,
                     });
                 }
-                (None, Some(previous)) if line > first && content.starts_with("error: ") => {
+                (None, Some(previous)) if line > first && content.starts_with("dyno: ") => {
                     previous.is_refused = true;
                 }
                 _ => {}
@@ -104,26 +104,26 @@ fn documented_commands_are_accepted() {
     let mut pages = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];
     collect_pages(&root.join("docs"), &mut pages);
     let read = |page: &PathBuf| commands(page, &std::fs::read_to_string(page).unwrap());
-    let found: Vec<DocumentedCommand> = pages.iter().flat_map(read).collect();
-    assert!(found.len() >= 60, "{} commands", found.len());
+    let documented: Vec<DocumentedCommand> = pages.iter().flat_map(read).collect();
+    assert!(documented.len() >= 60, "{} commands", documented.len());
     let fault = |command: &DocumentedCommand| {
         let result = check_command(&command.text);
         let DocumentedCommand { page, line, text, is_refused } = command;
         let message = result.clone().err().unwrap_or_else(|| "it is accepted".into());
         (result.is_err() != *is_refused).then(|| format!("{page:?}:{line}: {text}\n{message}"))
     };
-    let faults: Vec<String> = found.iter().filter_map(fault).collect();
+    let faults: Vec<String> = documented.iter().filter_map(fault).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
 fn commands_finds_commands_and_errors() {
     let text = "dyno load x\n```\n$ dyno load http://h/ -c 8 \\\n   -d 1s   a remark\nok\n\
-                $ dyno load http://h/ -host a\nerror: no\n```\ndyno plan";
-    let found = commands(Path::new("a.md"), text);
-    let lines: Vec<(usize, bool)> = found.iter().map(|c| (c.line, c.is_refused)).collect();
+                $ dyno load http://h/ -host a\ndyno: no\n```\ndyno plan";
+    let documented = commands(Path::new("a.md"), text);
+    let lines: Vec<(usize, bool)> = documented.iter().map(|c| (c.line, c.is_refused)).collect();
     assert_eq!(lines, [(3, false), (6, true)]);
-    assert_eq!(words(&found[0].text), ["dyno", "load", "http://h/", "-c", "8", "-d", "1s"]);
+    assert_eq!(words(&documented[0].text), ["dyno", "load", "http://h/", "-c", "8", "-d", "1s"]);
     assert!(check_command("dyno load http://h/ -d 1s | head").is_ok());
     assert!(check_command("dyno load http://h/ --no-such-option").is_err());
 }

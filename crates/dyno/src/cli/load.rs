@@ -7,7 +7,9 @@ use dyno_archive::plan::{DriverKind, ProxyProtocol};
 use dyno_workload::import::ImportFormat;
 
 use super::examples;
-use super::values::{Cpus, Ns, count, cpus, duration, small_count, span, timeout, width};
+use super::values::{
+    Cpus, Ns, count, cpus, duration, small_count, span, timeout, whole_number, width,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DriverArg {
@@ -178,7 +180,7 @@ pub struct LoadArgs {
         value_name = "N",
         requires = "resources",
         conflicts_with_all = ["mix", "import", "curl"],
-        value_parser = clap::value_parser!(u32).range(1..=64),
+        value_parser = whole_number(1_u32, 64),
         help_heading = "Requests"
     )]
     pub page_connections: Option<u32>,
@@ -250,7 +252,7 @@ pub struct LoadArgs {
     #[arg(
         long,
         value_name = "STATUS",
-        value_parser = clap::value_parser!(u16).range(100..600),
+        value_parser = whole_number(100_u16, 599),
         help_heading = "Response checks"
     )]
     pub expect_status: Option<u16>,
@@ -307,7 +309,7 @@ pub struct LoadArgs {
         hide_short_help = true,
         long,
         value_name = "N",
-        value_parser = clap::value_parser!(u8).range(10..=30),
+        value_parser = whole_number(10_u8, 30),
         help_heading = "HTTP/2"
     )]
     pub window_bits: Option<u8>,
@@ -318,7 +320,7 @@ pub struct LoadArgs {
         hide_short_help = true,
         long,
         value_name = "N",
-        value_parser = clap::value_parser!(u8).range(10..=30),
+        value_parser = whole_number(10_u8, 30),
         help_heading = "HTTP/2"
     )]
     pub connection_window_bits: Option<u8>,

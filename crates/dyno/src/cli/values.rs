@@ -1,6 +1,8 @@
 //! Parses the values of options: times, numbers and CPUs.
 
 use std::borrow::Cow;
+use std::fmt::Display;
+use std::str::FromStr;
 
 /// Nanoseconds, as an argument.
 #[derive(Clone, Copy, Debug)]
@@ -34,15 +36,15 @@ fn with_unit(text: &str) -> Cow<'_, str> {
 /// Parses the time for a whole run: up to 30 days.
 pub(super) fn budget(text: &str) -> Result<Ns, String> {
     const HOUR: f64 = 3600e9;
-    let wrong = || format!("{text:?} is not a time up to 30d\nhint: write it like 30m, 4h or 2d");
+    let error = || format!("{text:?} is not a time up to 30d\nhint: write it like 30m, 4h or 2d");
     let text = text.trim();
     let in_unit = |unit: char, unit_ns: f64| {
         Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * unit_ns)
     };
     match in_unit('h', HOUR).or_else(|| in_unit('d', 24.0 * HOUR)) {
         Some(ns) if (1e9..=30.0 * 24.0 * HOUR).contains(&ns) => Ok(Ns(ns as u64)),
-        Some(_) => Err(wrong()),
-        None => duration(text).ok().filter(|ns| ns.0 >= 1_000_000_000).ok_or_else(wrong),
+        Some(_) => Err(error()),
+        None => duration(text).ok().filter(|ns| ns.0 >= 1_000_000_000).ok_or_else(error),
     }
 }
 
@@ -57,13 +59,13 @@ pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
 
 /// Parses the width of a search, in per cent.
 pub(super) fn width(text: &str) -> Result<f64, String> {
-    let wrong = || "must be a percentage from 0.1 to 50, such as 2".to_string();
+    let error = || "must be a percentage from 0.1 to 50, such as 2".to_string();
     text.trim_end_matches('%')
         .trim()
         .parse()
         .ok()
         .filter(|n| (0.1..=50.0).contains(n))
-        .ok_or_else(wrong)
+        .ok_or_else(error)
 }
 
 /// Parses a whole number above 0.
@@ -79,4 +81,15 @@ pub(super) fn count(text: &str) -> Result<u64, String> {
 /// Parses a 32-bit number, such as the number of threads.
 pub(super) fn small_count(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("must be a whole number from 1 to {}", u32::MAX))
+}
+
+/// Returns a parser of whole numbers from `min` to `max`. Their type must be that of the option.
+pub(super) fn whole_number<T>(min: T, max: T) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: Copy + Display + FromStr + PartialOrd,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| (min..=max).contains(number));
+        number.ok_or_else(|| format!("must be a whole number from {min} to {max}"))
+    }
 }

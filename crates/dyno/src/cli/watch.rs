@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::PlanFormat;
-use super::values::{Ns, duration};
+use super::values::{Ns, duration, whole_number};
 
 #[derive(Debug, Args)]
 #[command(after_help = super::examples::WATCH)]
@@ -38,10 +38,10 @@ pub struct WatchArgs {
 #[group(required = true, multiple = false)]
 pub struct WatchTarget {
     /// A process and its child processes.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole_number(1, u32::MAX))]
     pub pid: Option<u32>,
     /// The processes that listen on this port, and their child processes.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole_number(1, u16::MAX))]
     pub port: Option<u16>,
     /// The control group of this folder, and the groups below it.
     #[arg(long, value_name = "FOLDER")]

@@ -33,22 +33,22 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
             Undecided::Pass => OnUndecided::Pass,
         },
     };
-    let Some(other) = &args.b else { return revisions::run(args, &options) };
-    let (a, b) = (NamedSide::read(&args.a)?, NamedSide::read(other)?);
+    let Some(b_path) = &args.b else { return revisions::run(args, &options) };
+    let (a, b) = (NamedSide::read(&args.a)?, NamedSide::read(b_path)?);
     check_output(args.output.as_deref(), |inputs| {
         [&a, &b].into_iter().for_each(|side| inputs.add_run(&side.folder));
     })?;
     if a.run.header == b.run.header
-        && a.arm.is_none_or(|arm| b.arm.is_none_or(|other| arm == other))
+        && a.arm.is_none_or(|arm| b.arm.is_none_or(|b_arm| arm == b_arm))
     {
         return Err(bad(format!(
             "{} and {}: must be two runs or two subjects\nhint: name two subjects of the run, as \
              {}:{}",
-            args.a, other, a.run.header.id, a.run.header.plan.arms[0].name
+            args.a, b_path, a.run.header.id, a.run.header.plan.arms[0].name
         )));
     }
     let compared = compare(a.side(), b.side(), &options);
-    check((&args.a, other), args.anyway, &compared)?;
+    check((&args.a, b_path), args.anyway, &compared)?;
     if !options.gates.is_empty() && compared.gates.is_empty() {
         return Err(bad(
             "--fail-on: no subject to judge, because the two sides share only controls\nhint: name \

@@ -131,9 +131,9 @@ fn kernel_observation_finding() -> Finding {
                      `dyno calibrate --probes` measures their cost"
                 .into(),
             Some(refusal) if dyno_observer::probes::can_count_syscalls() => {
-                format!("only the number of calls by name is observable: {}", refusal.why)
+                format!("only the number of calls by name is observable: {}", refusal.reason)
             }
-            Some(refusal) => refusal.why.clone(),
+            Some(refusal) => refusal.reason.clone(),
         },
         hint: refusal.map_or(String::new(), |refusal| refusal.hint.into()),
     }
@@ -149,7 +149,7 @@ fn stacks_finding() -> Finding {
                 "available with `profile = true` under `[observe]`, or `--observe default,profile`"
                     .into()
             }
-            Some(refusal) => refusal.why.clone(),
+            Some(refusal) => refusal.reason.clone(),
         },
         hint: refusal.map_or(String::new(), |refusal| refusal.hint.into()),
     }
@@ -249,9 +249,9 @@ fn tracking_finding(table: &TrackingTable) -> Finding {
                  closed connection stays for {} s, so {:.0} new connections/s fill the table, and \
                  then packets are dropped",
                 tracked.entries,
-                tracked.most,
-                tracked.stays_s,
-                tracked.fills_at_per_s()
+                tracked.max_entries,
+                tracked.closed_stay_s,
+                tracked.filling_rate_per_s()
             ),
             (Some(true), None) => {
                 "tracked (netfilter). The size of the table is not visible here".into()

@@ -91,8 +91,8 @@ impl SubjectFolders {
         };
         let mut named_count = 0;
         for folder in self.named_folders() {
-            let found = folder.canonicalize();
-            named_count = add(found.map_err(|error| {
+            let canonical = folder.canonicalize();
+            named_count = add(canonical.map_err(|error| {
                 bad(format!("--subjects {}: cannot be read: {error}", folder.display()))
             })?);
         }

@@ -5,6 +5,7 @@ mod budget;
 use std::time::Duration;
 
 use dyno_analysis::budget::{MIN_PILOT_REPEATS, detectable};
+use dyno_analysis::cell::Shape;
 use dyno_analysis::report::report;
 use dyno_analysis::stats::{Looks, standard_errors};
 use dyno_archive::dir::Run;
@@ -16,7 +17,7 @@ use dyno_archive::start::cpu_list_text;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_report::budget::differences;
-use dyno_report::format::{common_text, micros, number, percent, phases, plural};
+use dyno_report::format::{bytes, common_text, micros, number, percent, phases, plural};
 use dyno_report::redact::{self, Withheld};
 use dyno_runner::plan::{expected_ns, resolve};
 use dyno_runner::suite::SuiteFile;
@@ -254,11 +255,22 @@ fn availability(skipped: &Option<String>) -> String {
     skipped.as_ref().map_or("available".into(), |reason| format!("skipped: {reason}"))
 }
 
-/// Formats limits: `, quota 1.5 CPUs, memory 1024 bytes`. Empty without limits.
+/// Formats limits: `, quota 1.5 CPUs, memory 537 MB`. Empty without limits.
 fn limits_text(limits: &Limits) -> String {
     let quota = limits.cpus.map_or(String::new(), |c| format!(", quota {c} CPUs"));
-    let memory = limits.memory_bytes.map_or(String::new(), |b| format!(", memory {b} bytes"));
+    let memory =
+        limits.memory_bytes.map_or(String::new(), |size| format!(", memory {}", size_text(size)));
     quota + &memory
+}
+
+/// Formats a size: `13 bytes`, `12.3 kB`.
+fn size_text(size: u64) -> String {
+    if size < 1000 { plural(size, "byte") } else { bytes(size as f64) }
+}
+
+/// Formats a number of generator threads: `one thread`, `2 threads`.
+fn threads_text(threads: u32) -> String {
+    if threads == 1 { "one thread".into() } else { plural(u64::from(threads), "thread") }
 }
 
 /// Describes the CPUs and limits of arms: one line if all arms agree, else one per arm.
@@ -269,10 +281,10 @@ fn placements(plan: &Plan) -> Vec<String> {
             (cpu_list_text(&placement.subject), cpu_list_text(&placement.generator));
         let load = plan.load_of(index);
         format!(
-            "on CPU {subject}{}; generator on CPU {generator} ({} × {})",
+            "on CPU {subject}{}; generator on CPU {generator} ({}, {})",
             limits_text(limits),
-            load.driver.name(),
-            load.threads
+            threads_text(load.threads),
+            load.driver.title()
         )
     };
     let texts: Vec<String> = (0..plan.arms.len()).map(of_arm).collect();
@@ -288,16 +300,9 @@ fn placements(plan: &Plan) -> Vec<String> {
 }
 
 fn describe_step(step: &Step) -> String {
-    let each = match step.streams {
-        1 => format!("{} in flight", step.pipeline),
-        streams => format!("{streams} streams"),
-    };
-    let pass = if step.pass > 1 { format!(" ({})", step.pass) } else { String::new() };
-    format!(
-        "{} connections × {each}, {}{pass}",
-        step.connections,
-        describe_arrivals(&step.arrivals)
-    )
+    let shape = Shape::from_step(step);
+    let arrivals = describe_arrivals(&step.arrivals);
+    format!("{}, {arrivals}{}", shape.connections_text(), shape.pass_text())
 }
 
 /// Names the workloads that have a step: ` · json, h2`. Empty if all have it.
@@ -318,7 +323,7 @@ fn describe_request(workload: &Workload, request: &Request) -> String {
     let expect = request.expect.status.map_or("200–399".into(), |s| s.to_string());
     let body = match (&request.expect.body, request.expect.body_bytes()) {
         (None, _) => String::new(),
-        (Some(_), Some(bytes)) => format!(", a body of {bytes} bytes"),
+        (Some(_), Some(bytes)) => format!(", a body of {}", size_text(bytes as u64)),
         (Some(_), None) => ", a body that each subject defines".into(),
     };
     let more_checks = if request.expect.is_deep() { ", and more" } else { "" };

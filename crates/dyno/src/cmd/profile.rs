@@ -13,7 +13,7 @@ use dyno_report::terminal::line;
 use super::report::{check_output, escape_for_terminal, is_standard_output, write_file, write_out};
 use crate::cli::{ProfileArgs, ProfileFormat};
 use crate::exit::{Exit, bad, unwritten};
-use crate::progress::shape;
+use crate::progress::describe_step;
 use crate::terminal;
 
 pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
@@ -42,16 +42,20 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Valid);
     };
     let chosen = ChosenProfile::from_run(&run, &args.run, trial)?;
-    let other = args
+    let other_run = args
         .beside
         .as_ref()
         .map(|path| super::open_run(path)?.read().map_err(anyhow::Error::from))
         .transpose()?;
-    let other_chosen = match (&other, args.beside_trial) {
+    let other_chosen = match (&other_run, args.beside_trial) {
         (None, None) => None,
-        (other, n) => {
+        (other_run, n) => {
             let path = args.beside.as_ref().unwrap_or(&args.run);
-            Some(ChosenProfile::from_run(other.as_ref().unwrap_or(&run), path, n.unwrap_or(trial))?)
+            Some(ChosenProfile::from_run(
+                other_run.as_ref().unwrap_or(&run),
+                path,
+                n.unwrap_or(trial),
+            )?)
         }
     };
     write(args, &chosen, other_chosen.as_ref())?;
@@ -94,7 +98,7 @@ impl ChosenProfile<'_> {
 fn trial_name(plan: &Plan, trial: usize) -> String {
     let planned = &plan.trials[trial];
     let block = plan.launches[planned.launch].block + 1;
-    format!("{}, {}, repeat {block}", plan.arms[planned.arm].name, shape(plan, trial))
+    format!("{}, {}, repeat {block}", plan.arms[planned.arm].name, describe_step(plan, trial))
 }
 
 fn list_profiles(run: &Run) -> String {
@@ -160,8 +164,8 @@ fn html_page(
     side: SampleKind,
 ) -> anyhow::Result<String> {
     let kind = if side == SampleKind::Waiting { "waiting" } else { "running" };
-    let none = || bad(format!("{}: has no samples of {kind} threads", chosen.title));
-    let flame = Flame::from_profiles(&[chosen.profile], side).ok_or_else(none)?;
+    let no_samples = || bad(format!("{}: has no samples of {kind} threads", chosen.title));
+    let flame = Flame::from_profiles(&[chosen.profile], side).ok_or_else(no_samples)?;
     let Some(other_chosen) = other_chosen else {
         return Ok(page(&chosen.title, side, &flame, None));
     };
@@ -172,7 +176,8 @@ fn html_page(
              has the counts of both",
         ));
     }
-    let difference = difference(chosen.profile, other_chosen.profile, side).ok_or_else(none)?;
+    let difference =
+        difference(chosen.profile, other_chosen.profile, side).ok_or_else(no_samples)?;
     let compared = ComparedProfile { title: &other_chosen.title, difference: &difference };
     Ok(page(&chosen.title, side, &flame, Some(compared)))
 }

@@ -114,8 +114,8 @@ pub(super) fn resume(
     }
     let plan = &run.header.plan;
     for (arm, definition) in planned.arms.iter().enumerate() {
-        let is_of_arm = |start: &StartRecord| plan.launches[start.launch].arms.contains(&arm);
-        let parts = run.starts.iter().filter(|s| is_of_arm(s)).filter_map(StartRecord::subject);
+        let has_arm = |start: &StartRecord| plan.launches[start.launch].arms.contains(&arm);
+        let parts = run.starts.iter().filter(|s| has_arm(s)).filter_map(StartRecord::subject);
         differences.extend(compare_environment(&plan.arms[arm].name, parts, definition));
     }
     for (i, definition) in planned.backends.iter().enumerate() {
@@ -319,16 +319,16 @@ mod tests {
 
     #[test]
     fn compare_facts_lists_changed_facts() {
-        let then = Facts {
+        let earlier = Facts {
             cpus: 4,
             kernel: Some("6.1".into()),
             dyno_version: "1".into(),
             ..Facts::default()
         };
         let now = Facts { cpus: 2, kernel: None, dyno_version: "1".into(), ..Facts::default() };
-        assert_eq!(compare_facts(&then, &then), []);
+        assert_eq!(compare_facts(&earlier, &earlier), []);
         assert_eq!(
-            compare_facts(&then, &now),
+            compare_facts(&earlier, &now),
             [difference("cpus", "4", "2"), difference("kernel", "6.1", "unknown")]
         );
     }

@@ -93,15 +93,15 @@ fn begin(
     if suite.shares.is_empty() {
         return context.begin(suite, &overrides, supervision, progress, &check);
     }
-    let first = context.measure_first(&suite, &overrides, supervision, progress, &check)?;
+    let capacity_run = context.measure_first(&suite, &overrides, supervision, progress, &check)?;
     let (mut planned, builds, dir) = context.begin(
-        suite.with_capacities(&first.capacities)?,
+        suite.with_capacities(&capacity_run.capacities)?,
         &overrides,
         supervision,
         progress,
         &check,
     )?;
-    planned.plan.measured_first = Some(first);
+    planned.plan.measured_first = Some(capacity_run);
     dir.write_header(&RunHeader { plan: planned.plan.clone(), ..dir.header()? })?;
     Ok((planned, builds, dir))
 }

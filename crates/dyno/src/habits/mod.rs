@@ -56,7 +56,7 @@ fn strip_dashes(typed: &str, spelling: Spelling) -> Option<&str> {
 /// Returns the equivalent of an option of a tool. `None`: the tool has no such option.
 fn equivalent(tool: &LoadTool, typed: &str) -> Option<&'static str> {
     let name = strip_dashes(typed, tool.spelling)?;
-    let has = |names: &str| names.split(' ').any(|known| known == name);
+    let has = |names: &str| names.split(' ').any(|option| option == name);
     tool.options.iter().find(|(names, _)| has(names)).map(|(_, equivalent)| *equivalent)
 }
 
@@ -70,7 +70,7 @@ fn equivalent_hints(typed: &str, is_relevant: impl Fn(&str) -> bool) -> Option<S
         else {
             continue;
         };
-        match hints.iter_mut().find(|(known, _)| *known == meaning) {
+        match hints.iter_mut().find(|(other, _)| *other == meaning) {
             Some((_, tools)) => tools.push(tool.name),
             None => hints.push((meaning, vec![tool.name])),
         }
@@ -117,17 +117,19 @@ fn misuse_hint(
         .flatten()
         .find_map(|typed| Some((typed, equivalent_hints(typed, is_relevant)?)))?;
     let problem = match value {
-        Some(value) => {
-            // The parser may repeat the value, and may separate its advice by a semicolon.
-            let quoted = format!("{value:?}");
-            let problem = problem?.trim_start_matches(&quoted).trim_start_matches(": ").trim();
-            format!("{typed} {quoted}: {}", problem.replacen("; ", "\nhint: ", 1))
-        }
+        Some(value) => invalid_value(typed, value, problem?),
         None => format!("{typed}: needs a value"),
     };
     let same =
         if typed == long { String::new() } else { format!("\nhint: {typed} is {long} here") };
     Some(format!("{problem}{same}{elsewhere}"))
+}
+
+/// Formats an invalid value with the message of its parser. The parser may repeat the value.
+pub fn invalid_value(option: &str, value: &str, problem: &str) -> String {
+    let quoted = format!("{value:?}");
+    let problem = problem.trim_start_matches(&quoted).trim_start_matches(": ").trim();
+    format!("{option} {quoted}: {problem}")
 }
 
 /// Returns a hint for a long name after one dash, as in Go's tools. clap would read `-rate 100` as

@@ -94,9 +94,9 @@ pub fn is_gone(terminal: impl AsFd) -> bool {
 fn has_quit(bytes: &[u8]) -> bool {
     const ESC: u8 = 0x1B;
     const CONTROL_C: u8 = 0x03;
-    let mut rest = bytes;
-    while let [first, after @ ..] = rest {
-        rest = match (*first, after) {
+    let mut remaining = bytes;
+    while let [first, after @ ..] = remaining {
+        remaining = match (*first, after) {
             (b'q' | b'Q' | CONTROL_C, _) | (ESC, [] | [ESC, ..]) => return true,
             // Sequences of other keys: `ESC [ … letter`, `ESC O letter`, and `ESC letter` of Alt
             // (ECMA-48).

@@ -82,11 +82,11 @@ impl Live {
             self.was_in_background = true;
             return Ok(());
         }
-        let drawn = self.draw(model);
-        if drawn.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+        let draw_result = self.draw(model);
+        if draw_result.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
             Ok(())
         } else {
-            drawn
+            draw_result
         }
     }
 

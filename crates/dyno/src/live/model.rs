@@ -184,9 +184,9 @@ fn spans(points: &[LivePoint]) -> impl Iterator<Item = (f64, &LivePoint)> {
 /// Merges points in pairs, but not a point of the warm-up with a measured one.
 fn merge_pairs(points: &[LivePoint]) -> Vec<LivePoint> {
     let mut merged = Vec::with_capacity(points.len() / 2 + 1);
-    let mut rest = spans(points).peekable();
-    while let Some((start, point)) = rest.next() {
-        let pair = rest.next_if(|(_, next)| next.warmup == point.warmup);
+    let mut remaining = spans(points).peekable();
+    while let Some((start, point)) = remaining.next() {
+        let pair = remaining.next_if(|(_, next)| next.warmup == point.warmup);
         merged.push(pair.map_or_else(|| point.clone(), |(_, next)| point.merge(start, next)));
     }
     merged

@@ -221,7 +221,7 @@ fn import_reads_files_of_its_folder_only() {
     assert!(is_refused && !printed.contains("root:"), "{printed}");
     fs::remove_file(&docker).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&docker).status().unwrap().success());
-    assert!(import("default").contains("is no regular file"));
+    assert!(import("default").contains("is not a regular file"));
     fs::remove_file(&docker).unwrap();
     fs::File::create(&docker).unwrap().set_len(1 << 40).unwrap();
     assert!(import("default").contains("more than 1048576"));

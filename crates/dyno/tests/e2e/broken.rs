@@ -102,8 +102,8 @@ fn faults_over_tls_are_counted() {
         assert_fault_counts(&counts, n, TLS_PERIOD);
         assert_classified(&result, &counts, n);
         let errors = &result["tls"]["errors"];
-        for (words, class) in TLS_KINDS {
-            assert_eq!(sum_of(errors, words), counts[*class], "{words}: {errors}");
+        for (name_part, class) in TLS_KINDS {
+            assert_eq!(sum_by_name(errors, name_part), counts[*class], "{name_part}: {errors}");
         }
         assert!(result["tls"]["handshakes_resumed"].as_u64().unwrap() > 0, "{}", result["tls"]);
     }
@@ -166,13 +166,20 @@ fn shuffled_numbers() -> String {
 
 fn load(place: &Place, url: &str, n: u64, more: &[&str]) -> Value {
     let n = n.to_string();
-    let mut all = vec!["load", url, "-n", &n, "--format", "json", "--timeout", "5s"];
+    let mut arguments = vec!["load", url, "-n", &n, "--format", "json", "--timeout", "5s"];
     // Much longer than a response takes on a busy machine: only a missing response times out.
-    all.extend(["--first-byte-timeout", "3s", "--check-one-in", "1", "--expect-status", "200"]);
-    all.extend(["--expect-body", "Hello, World!"]);
-    all.extend(["--expect-header", "content-type: text/plain"]);
-    all.extend(more);
-    let output = place.dyno(&all);
+    arguments.extend([
+        "--first-byte-timeout",
+        "3s",
+        "--check-one-in",
+        "1",
+        "--expect-status",
+        "200",
+    ]);
+    arguments.extend(["--expect-body", "Hello, World!"]);
+    arguments.extend(["--expect-header", "content-type: text/plain"]);
+    arguments.extend(more);
+    let output = place.dyno(&arguments);
     let output_text = crate::drive::text(&output);
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output_text}"))
 }
@@ -238,7 +245,10 @@ fn assert_fault_counts(counts: &BTreeMap<String, u64>, n: u64, period: u64) {
     {
         let expected = if class == "good" { n / 2 } else { n / period };
         assert_eq!(*times, expected, "{class}");
-        assert!(OUTCOMES.iter().any(|(known, _)| known == class), "what must {class} end as?");
+        assert!(
+            OUTCOMES.iter().any(|(known, _)| known == class),
+            "no expected outcome for class {class}"
+        );
     }
 }
 
@@ -276,26 +286,26 @@ fn assert_classified(result: &Value, counts: &BTreeMap<String, u64>, n: u64) {
 
 fn assert_named(result: &Value, counts: &BTreeMap<String, u64>) {
     let kinds = &result["protocol_errors"];
-    for (words, classes) in KINDS {
+    for (name_part, classes) in KINDS {
         let expected: u64 = classes.iter().map(|class| counts[*class]).sum();
-        assert_eq!(sum_of(kinds, words), expected, "{words}: {kinds}");
+        assert_eq!(sum_by_name(kinds, name_part), expected, "{name_part}: {kinds}");
     }
     assert_eq!(
-        sum_of(&result["unexpected"], "content-type"),
+        sum_by_name(&result["unexpected"], "content-type"),
         counts["wrong_header"],
         "{}",
         result["unexpected"]
     );
 }
 
-fn sum_of(kinds: &Value, words: &str) -> u64 {
-    let all = kinds.as_object().unwrap().iter();
-    all.filter(|(name, _)| name.contains(words)).map(|(_, n)| n.as_u64().unwrap()).sum()
+fn sum_by_name(kinds: &Value, name_part: &str) -> u64 {
+    let counts = kinds.as_object().unwrap().iter();
+    counts.filter(|(name, _)| name.contains(name_part)).map(|(_, n)| n.as_u64().unwrap()).sum()
 }
 
 fn total(outcomes: &Value) -> u64 {
-    let all = outcomes.as_object().unwrap().iter();
-    all.filter(|(name, _)| !name.starts_with("status_")).map(|(_, n)| n.as_u64().unwrap()).sum()
+    let counts = outcomes.as_object().unwrap().iter();
+    counts.filter(|(name, _)| !name.starts_with("status_")).map(|(_, n)| n.as_u64().unwrap()).sum()
 }
 
 fn assert_books(result: &Value, n: u64) {

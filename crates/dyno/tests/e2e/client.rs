@@ -24,11 +24,11 @@ impl SmallServer {
         let listener = TcpListener::bind((address, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let heads = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&heads);
+        let received_heads = Arc::clone(&heads);
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let (stream, seen) = (stream.unwrap(), Arc::clone(&seen));
-                thread::spawn(move || serve(stream, respond, &seen));
+                let (stream, received_heads) = (stream.unwrap(), Arc::clone(&received_heads));
+                thread::spawn(move || serve(stream, respond, &received_heads));
             }
         });
         SmallServer { port, heads }
@@ -39,7 +39,7 @@ impl SmallServer {
     }
 }
 
-fn serve(mut stream: TcpStream, respond: fn(&str) -> Vec<u8>, seen: &Mutex<Vec<String>>) {
+fn serve(mut stream: TcpStream, respond: fn(&str) -> Vec<u8>, received_heads: &Mutex<Vec<String>>) {
     let mut received = Vec::new();
     let mut buffer = [0; 4096];
     loop {
@@ -47,7 +47,7 @@ fn serve(mut stream: TcpStream, respond: fn(&str) -> Vec<u8>, seen: &Mutex<Vec<S
             let head = String::from_utf8_lossy(&received[..at + 4]).into_owned();
             received.drain(..at + 4);
             let response = respond(&head);
-            seen.lock().unwrap().push(head);
+            received_heads.lock().unwrap().push(head);
             if stream.write_all(&response).is_err() {
                 return;
             }
@@ -110,8 +110,8 @@ fn encoded_bodies_are_all_checked_on_request() {
             .any(|caveat| caveat["code"] == "partly_checked")
     };
     assert!(is_partly(&run(&[])));
-    let all = run(&["--check-one-in", "1"]);
-    assert!(!is_partly(&all) && all["checked"] == 50, "{all:#}");
+    let result = run(&["--check-one-in", "1"]);
+    assert!(!is_partly(&result) && result["checked"] == 50, "{result:#}");
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn websocket_upgrade_is_reported() {
             .to_vec()
     });
     let url = format!("http://127.0.0.1:{}/", server.port);
-    let asked = ["-H", "Upgrade: websocket", "-H", "Connection: Upgrade", "-n", "4", "-c", "2"];
-    let (result, noted) = load(&place, &[&[url.as_str()], &asked[..]].concat());
+    let arguments = ["-H", "Upgrade: websocket", "-H", "Connection: Upgrade", "-n", "4", "-c", "2"];
+    let (result, noted) = load(&place, &[&[url.as_str()], &arguments[..]].concat());
     assert!(noted.contains("dyno does not speak WebSocket"), "{noted}");
     let errors = result["protocol_errors"].as_object().unwrap();
     assert!(errors.keys().all(|kind| kind.contains("as requested")), "{errors:?}");
@@ -207,8 +207,8 @@ fn encoded_bodies_are_decoded_before_checks() {
         });
     let url = format!("http://127.0.0.1:{}/", server.port);
     let checks = ["--expect-json", "/hello=world", "--expect-body", "{\"hello\":\"world\"}"];
-    let asked = ["-H", "Accept-Encoding: br", "-n", "20", "-c", "1", "--check-one-in", "1"];
-    let (result, _) = load(&place, &[&[url.as_str()], &checks[..], &asked[..]].concat());
+    let arguments = ["-H", "Accept-Encoding: br", "-n", "20", "-c", "1", "--check-one-in", "1"];
+    let (result, _) = load(&place, &[&[url.as_str()], &checks[..], &arguments[..]].concat());
     assert_eq!(result["outcomes"]["ok"], 20);
     assert_eq!(result["checked"], 20);
     let output = place.dyno(&["load", &url, "-n", "1", "--expect-json", "/hello=world"]);

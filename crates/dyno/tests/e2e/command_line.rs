@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::drive::{DYNO, Place, Server, free_port, not_run, send_signal, soon, text, unruly};
 
-/// Writing end of a pipe whose reading end is closed.
+/// Returns the writing end of a pipe whose reading end is closed.
 fn closed_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -73,10 +73,11 @@ fn har_requests_are_sent_as_recorded() {
 
     // With the option there are placeholders, but still no files.
     fs::write(place.path().join("t.har"), har(port, "{seq}", 200).replace("{rand} ", "")).unwrap();
-    let asked = ["load", "--import", "t.har", "--import-templates", "-c", "1", "-n", "1"];
-    assert!(place.dyno(&asked).status.code().is_some_and(|code| code <= 1));
-    let all: Vec<_> = received.try_iter().map(|bytes| String::from_utf8(bytes).unwrap()).collect();
-    assert!(all.last().unwrap().starts_with("POST /0?u="), "{all:?}");
+    let arguments = ["load", "--import", "t.har", "--import-templates", "-c", "1", "-n", "1"];
+    assert!(place.dyno(&arguments).status.code().is_some_and(|code| code <= 1));
+    let requests: Vec<_> =
+        received.try_iter().map(|bytes| String::from_utf8(bytes).unwrap()).collect();
+    assert!(requests.last().unwrap().starts_with("POST /0?u="), "{requests:?}");
     fs::write(place.path().join("x.har"), har(port, body, 200).replace("{rand}", "")).unwrap();
     let output = place.dyno(&["load", "--import", "x.har", "--import-templates", "-n", "1"]);
     assert_eq!(output.status.code(), Some(2));
@@ -94,7 +95,7 @@ fn load_reads_only_files_named_by_user() {
     fs::write(home.join("targets.txt"), format!("POST {url}\n@body.json\n")).unwrap();
     fs::write(home.join("body.json"), "{}").unwrap();
     let template = format!("{url}{{csv:../secret:1}}");
-    for (arguments, words) in [
+    for (arguments, message) in [
         (vec!["load", &template], "leads out of the folder"),
         (vec!["load", "--import", "targets.txt"], "--files FOLDER"),
         (
@@ -107,7 +108,7 @@ fn load_reads_only_files_named_by_user() {
         let output =
             place.command(Path::new(DYNO)).args(&arguments).current_dir(&home).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&output).contains(words), "{arguments:?}: {}", text(&output));
+        assert!(text(&output).contains(message), "{arguments:?}: {}", text(&output));
     }
     let mut allowed = place.command(Path::new(DYNO));
     let output = allowed.current_dir(&home).args([
@@ -145,14 +146,14 @@ fn suite_reads_only_files_in_its_folder() {
     };
     let inside_folder = plan("body_file = \"body.json\"");
     assert_eq!(inside_folder.status.code(), Some(0), "{}", text(&inside_folder));
-    for (workload, words) in [
+    for (workload, message) in [
         ("body_file = \"../secret\"", "leads out of the folder of this file"),
         ("body_file = \"/etc/passwd\"", "hint: write it relative to the folder of this file"),
         ("body = \"{csv:../secret:1}\"", "put the file into the folder of the suite, or below it"),
     ] {
         let output = plan(workload);
         assert_eq!(output.status.code(), Some(2), "{workload}");
-        assert!(text(&output).contains(words), "{}", text(&output));
+        assert!(text(&output).contains(message), "{}", text(&output));
     }
     let framing = plan("headers = { Content-Length = \"5\" }");
     assert_eq!(framing.status.code(), Some(2));
@@ -180,7 +181,7 @@ fn plan_reports_detectable_differences() {
             .trim()
             .to_string()
     };
-    assert_eq!(suite(5, "fixed"), "", "which compares nothing");
+    assert_eq!(suite(5, "fixed"), "", "a fixed order compares nothing");
     assert!(suite(1, "random").starts_with("no differences: one repeat shows no scatter"));
     let unknown = suite(3, "random");
     assert!(unknown.contains("times the scatter of pairs of repeats"), "{unknown}");
@@ -203,10 +204,11 @@ fn recorded_status_is_default_expectation() {
     });
     fs::write(place.path().join("x.har"), json!({"log": {"entries": [entry]}}).to_string())
         .unwrap();
-    let load = |more: &[&str]| {
-        let all = [&["load", "--import", "x.har", "-c", "1", "-n", "20", "--format", "json"], more]
-            .concat();
-        let output = place.dyno(&all);
+    let load = |options: &[&str]| {
+        let arguments =
+            [&["load", "--import", "x.har", "-c", "1", "-n", "20", "--format", "json"], options]
+                .concat();
+        let output = place.dyno(&arguments);
         serde_json::from_slice::<Value>(&output.stdout)
             .unwrap_or_else(|_| panic!("{}", text(&output)))
     };
@@ -245,7 +247,7 @@ fn closed_progress_output_does_not_stop_load() {
     assert_eq!(
         command.status().unwrap().code(),
         Some(1),
-        "wrong answers are not valid, even if standard output is closed"
+        "incorrect responses are not valid, even if standard output is closed"
     );
     let result = fs::read_to_string(place.path().join("result.json")).unwrap();
     assert!(result.contains("\"valid\": false"), "{result}");
@@ -256,7 +258,7 @@ fn closed_progress_output_does_not_stop_load() {
     let status =
         command.args(["run", "suite.toml"]).stdout(Stdio::null()).stderr(closed_pipe()).status();
     assert!(status.unwrap().code().is_some_and(|code| code <= 1));
-    assert_eq!(place.report()["run"]["trials_done"], 2, "the run went on to its end");
+    assert_eq!(place.report()["run"]["trials_done"], 2, "the run was completed");
     place.assert_nothing_is_left();
 }
 
@@ -274,7 +276,7 @@ fn partial_run_with_skipped_subject_is_not_valid() {
     assert!(whole <= 1, "{}", text(&output));
     let run = place.run_folder().unwrap();
     let report = || place.dyno(&["report", run.to_str().unwrap()]).status.code().unwrap();
-    assert_eq!(report(), whole, "a report says what its run said");
+    assert_eq!(report(), whole, "the report has the exit status of its run");
     fs::remove_file(run.join("trials/0001.json")).unwrap();
     assert_eq!(report(), 3);
 }
@@ -383,7 +385,7 @@ fn plan_accepts_options_of_run() {
     let place = Place::new();
     place.copy_subject("node-http");
     place.write_suite(&["null", "node-http"], "");
-    let more = [
+    let options = [
         "--only",
         "null",
         "--repeats",
@@ -395,7 +397,7 @@ fn plan_accepts_options_of_run() {
         "--format",
         "json",
     ];
-    let output = place.dyno(&[&["plan", "suite.toml"], &more[..]].concat());
+    let output = place.dyno(&[&["plan", "suite.toml"], &options[..]].concat());
     let plan: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
     assert_eq!(
@@ -460,14 +462,14 @@ fn more_threads_than_cpus_are_reported_before_load() {
     assert_eq!(
         result["config"]["threads"],
         (cpus / 2).clamp(1, 64),
-        "a server here needs the others"
+        "a server on this machine needs the other CPUs"
     );
 }
 
 fn is_running(program: &Path) -> bool {
     let wanted = program.display().to_string();
-    let words = |pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    dyno_observer::proc::all_pids().into_iter().any(|pid| words(pid).starts_with(&wanted))
+    let command_line = |pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    dyno_observer::proc::all_pids().into_iter().any(|pid| command_line(pid).starts_with(&wanted))
 }
 
 #[test]
@@ -477,7 +479,7 @@ fn interrupted_checks_do_not_pass() {
     let mut command = place.command(Path::new(DYNO));
     command.args(["subjects", "check", "slow"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    // The handler stands before the first subject starts.
+    // The signal handler is set before the first subject starts.
     while !is_running(&unruly()) {
         thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -551,7 +553,7 @@ fn ctrl_c_stops_waiting_for_pipe_reader() {
     let note = soon(|| messages.try_iter().find(|line| line.contains("waiting for a reader")));
     interrupt(&child);
     let status = soon(|| child.try_wait().unwrap());
-    // It has ended already, or would wait forever.
+    // Unless it has already ended, it would wait forever.
     let _ = child.kill();
     assert!(note.is_some_and(|line| line.contains("/pipe: waiting")));
     assert_eq!(status.and_then(|status| status.signal()), Some(libc::SIGINT));
@@ -602,7 +604,7 @@ fn three_ctrl_c_preserve_load_result() {
     let output = child.wait_with_output().unwrap();
     let result: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
-    assert_eq!(output.status.code(), Some(3), "an hour was asked for");
+    assert_eq!(output.status.code(), Some(3), "the load ended before the requested hour");
     assert!(result["exchanges"]["completed"].as_u64().unwrap() > 0);
 }
 
@@ -620,7 +622,7 @@ fn unresponsive_server(connections: usize) -> (u16, mpsc::Receiver<()>) {
             if stream.read(&mut bytes).is_ok_and(|n| n > 0) {
                 let _ = to.send(());
             }
-            // Until the client closes the connection.
+            // Reads until the client closes the connection.
             while let Ok(1..) = stream.read(&mut bytes) {}
         });
     }
@@ -630,13 +632,13 @@ fn unresponsive_server(connections: usize) -> (u16, mpsc::Receiver<()>) {
 #[test]
 fn requests_limit_waits_for_last_response() {
     let place = Place::new();
-    let (port, asked) = unresponsive_server(4);
+    let (port, reads) = unresponsive_server(4);
     let url = format!("http://127.0.0.1:{port}/");
     let mut command = place.command(Path::new(DYNO));
     command.args(["load", &url, "-n", "4", "-c", "4", "--timeout", "1h", "--format", "json"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let messages = stderr_lines(&mut child);
-    (0..4).for_each(|_| asked.recv().unwrap());
+    (0..4).for_each(|_| reads.recv().unwrap());
     interrupt(&child);
     // After the first response, the second request is not counted.
     assert!(soon(|| messages.try_iter().find(|line| line.contains("ending early"))).is_some());

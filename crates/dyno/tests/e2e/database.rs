@@ -108,9 +108,9 @@ fn killed_postgresql_is_reported() {
     let failure = run.starts[0].failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
     assert!(failure.message.contains("back end postgres ended with signal: 9"), "{failure:?}");
-    assert_eq!(run.starts[1].failure, None, "the other is none the worse");
-    let of_alone = run.trials.iter().filter(|trial| trial.start == 1).count();
-    assert_eq!(of_alone, 2);
+    assert_eq!(run.starts[1].failure, None, "the other subject is not affected");
+    let alone_trials = run.trials.iter().filter(|trial| trial.start == 1).count();
+    assert_eq!(alone_trials, 2);
 }
 
 /// The kernel still accepts connections, so only the readiness command shows that PostgreSQL hangs.

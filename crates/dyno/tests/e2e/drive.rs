@@ -19,7 +19,7 @@ mod reasons;
 pub use ports::free_port;
 pub use reasons::not_run;
 
-/// Longest wait for an event, even on a very slow machine.
+/// Maximum wait for an event, even on a very slow machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Serialises the tests, because several runs at the same time would slow each other down.
@@ -51,7 +51,7 @@ pub fn unruly() -> PathBuf {
 
 /// Path of a program of `crates/dyno/examples`, next to dyno's.
 pub fn example(name: &str) -> PathBuf {
-    Path::new(DYNO).parent().expect("it lies in a folder").join("examples").join(name)
+    Path::new(DYNO).parent().expect("the program is in a folder").join("examples").join(name)
 }
 
 pub fn repository() -> PathBuf {
@@ -361,7 +361,7 @@ impl Server {
             assert!(status.is_none(), "{command:?} ended at once: {status:?}");
             std::net::TcpStream::connect(("127.0.0.1", port)).ok()
         });
-        assert!(listens.is_some(), "{command:?} never listened");
+        assert!(listens.is_some(), "{command:?} did not listen");
         server
     }
 

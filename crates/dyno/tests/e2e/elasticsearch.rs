@@ -44,7 +44,7 @@ fn define(place: &Path) {
     let file = place.join("backends/elasticsearch/backend.toml");
     let source = fs::read_to_string(&file).unwrap();
     let warm = "warm 16 40000 && warm 1 10000";
-    assert!(source.contains(warm), "it is warmed by so many requests");
+    assert!(source.contains(warm), "the warm-up has another number of requests");
     // This program is not dyno.
     let source = source.replace("{dyno}", env!("CARGO_BIN_EXE_dyno"));
     fs::write(file, source.replace(warm, "warm 16 100 && warm 1 100")).unwrap();
@@ -69,7 +69,7 @@ fn killed_elasticsearch_is_reported_and_other_results_stand() {
             // In the second trial, so that the first one has results.
             RunEvent::Interval { .. } if ended == 1 => {
                 ended += 1;
-                // It is started from a build of this test's own.
+                // It is started from the build of this test.
                 let ours = format!("Server {}", place.path().display());
                 assert!(
                     Command::new("pkill").args(["-9", "-f", &ours]).status().unwrap().success()
@@ -84,15 +84,15 @@ fn killed_elasticsearch_is_reported_and_other_results_stand() {
     assert!(failure.message.contains("back end elasticsearch ended with signal: 9"), "{failure:?}");
     assert!(
         start.subject().unwrap().checks_before.iter().all(|check| check.ok),
-        "it was right before"
+        "its first trial is valid"
     );
     assert!(start.part(Party::Backend(0)).unwrap().seeded_ns.is_some());
-    assert_eq!(run.starts[1].failure, None, "the other is none the worse");
+    assert_eq!(run.starts[1].failure, None, "the other subject is not affected");
     let report = dyno_analysis::report::report(&run);
-    let of_cities: Vec<_> =
+    let city_trials: Vec<_> =
         report.trials.iter().filter(|trial| trial.subject_id == "cities").collect();
-    assert_eq!((of_cities.len(), of_cities[0].load.exchanges.failed), (2, 0));
-    assert!(of_cities[0].load.exchanges.completed > 0 && !of_cities[1].valid);
+    assert_eq!((city_trials.len(), city_trials[0].load.exchanges.failed), (2, 0));
+    assert!(city_trials[0].load.exchanges.completed > 0 && !city_trials[1].valid);
     assert!(
         report.subjects[0].backends[0].version.as_ref().unwrap().contains("Elasticsearch 7.8.0")
     );

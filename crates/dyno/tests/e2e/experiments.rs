@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 
 use serde_json::Value;
 
-use crate::drive::{Place, Server, text};
+use crate::drive::{Place, Server, text, unruly};
 
 /// dyno's own responder, with 20 µs of additional work per response, which is several times the
 /// cost of a response.
@@ -27,7 +27,7 @@ fn toggle_has_effect_with_reason_and_twin_has_none() {
     let report = place.report();
     assert!(
         report["trials"].as_array().unwrap().iter().all(|trial| !trial["turns"].is_null()),
-        "they took turns"
+        "the subjects took turns"
     );
     let [effect] = report["experiment"]["effects"].as_array().unwrap().as_slice() else {
         panic!("{report:#}")
@@ -35,8 +35,7 @@ fn toggle_has_effect_with_reason_and_twin_has_none() {
     assert_eq!(effect["to"], "null, DYNO_NULL_WORK 20000");
     let because = effect["because"].as_str().unwrap();
     assert!(because.starts_with("work"), "{because}");
-    // A machine that others use may spoil trials; from those that are left nothing is concluded
-    // then.
+    // Other programs on the machine may invalidate trials. Then there may be too few for a verdict.
     let are_valid = report["trials"].as_array().unwrap().iter().all(|trial| trial["valid"] == true);
     let throughput = &effect["rows"][0];
     assert_eq!(throughput["metric"], "throughput_rps");
@@ -63,7 +62,7 @@ fn toggle_has_effect_with_reason_and_twin_has_none() {
     assert!(page.contains("Effects") && page.contains(reason));
 }
 
-/// Bodies of requests at three sizes: what is sent is what the arm's name says.
+/// Each arm sends request bodies of the size in its name.
 #[test]
 fn body_size_dose_is_measured() {
     let place = Place::new();
@@ -85,11 +84,11 @@ fn body_size_dose_is_measured() {
         [("null, size 64", 64), ("null, size 1000", 1000), ("null, size 16KiB", 16_384)]
     {
         let trial = trials.iter().find(|trial| trial["subject_id"] == arm).expect(arm);
-        let bytes_of = |key: &str| trial["load"]["bytes"][key].as_u64().unwrap();
-        // Each answer has a head besides its body. Only a few of the many requests are in flight at
-        // an edge of the window.
-        let per_answer = bytes_of("sent") / bytes_of("responses");
-        assert!((least..least + 400).contains(&per_answer), "{arm}: {per_answer}");
+        let byte_count = |key: &str| trial["load"]["bytes"][key].as_u64().unwrap();
+        // Each request has a head in addition to its body. Few of the many requests are in flight
+        // at an edge of the window.
+        let bytes_per_request = byte_count("sent") / byte_count("responses");
+        assert!((least..least + 400).contains(&bytes_per_request), "{arm}: {bytes_per_request}");
         let caveats = trial["caveats"].as_array().unwrap();
         assert!(caveats.iter().all(|caveat| caveat["code"] != "wrong_answers"), "{trial:#}");
     }
@@ -101,20 +100,41 @@ fn body_size_dose_is_measured() {
     assert_eq!(
         report["experiment"]["doses"][0]["doubling"],
         Value::Null,
-        "one launch has no slope's interval"
+        "a slope of one launch has no interval"
     );
 }
 
-/// A repository in which a server got dearer by some thirty microseconds of work per response, and
-/// its work tree as it was before.
+/// Creates a repository in which the second commit adds about 32 µs of work per response. Its work
+/// tree equals the first commit.
 fn repository_of_two_commits(place: &Place) -> PathBuf {
     let repository = place.path().join("repository");
-    commit_twice(&repository, &repository.join("subjects/web"));
+    commit_twice(&repository, &repository.join("subjects/web"), &null_revisions());
     repository
 }
 
-/// `folder`: of the server, in the repository.
-fn commit_twice(repository: &Path, folder: &Path) {
+/// Returns two definitions of a server: the null responder with little and with more work.
+fn null_revisions() -> [String; 2] {
+    [8_000, 40_000].map(|work| {
+        let start = format!(
+            "command = [\"sh\", \"-c\", \"exec {{dyno}} serve-null --port {{port}}\"]\n\
+             env = {{ DYNO_NULL_WORK = \"{work}\" }}"
+        );
+        definition(&start)
+    })
+}
+
+/// Returns the definition of the server `web` with this table `start`.
+fn definition(start: &str) -> String {
+    format!(
+        "name = \"web\"\ntitle = \"Web\"\nlanguage = \"Rust\"\nprotocols = [\"h1\"]\n\
+         checks = [\"hello\"]\n[start]\n{start}\n\
+         [ready]\npath = \"/plaintext\"\ndeadline = \"60s\"\n"
+    )
+}
+
+/// Creates a repository with a server in `folder`, and commits its two definitions: the first is
+/// the branch `before`, the second the branch `main`. The work tree equals the first.
+fn commit_twice(repository: &Path, folder: &Path, [before, main]: &[String; 2]) {
     fs::create_dir_all(folder).unwrap();
     let git = |words: &[&str]| {
         let identity = [
@@ -133,30 +153,21 @@ fn commit_twice(repository: &Path, folder: &Path) {
             .unwrap();
         assert!(output.status.success(), "{words:?}: {}", text(&output));
     };
-    let write = |work: u32| {
-        let subject = format!(
-            "name = \"web\"\ntitle = \"Web\"\nlanguage = \"Rust\"\nprotocols = [\"h1\"]\n\
-             checks = [\"hello\"]\n\
-             [start]\ncommand = [\"sh\", \"-c\", \"exec {{dyno}} serve-null --port {{port}}\"]\n\
-             env = {{ DYNO_NULL_WORK = \"{work}\" }}\n\
-             [ready]\npath = \"/plaintext\"\ndeadline = \"60s\"\n"
-        );
-        fs::write(folder.join("subject.toml"), subject).unwrap();
-    };
+    let write = |definition: &str| fs::write(folder.join("subject.toml"), definition).unwrap();
     let suite = "subjects = [\"web\", \"null\"]\n[suite]\ntwin = \"web\"\n[[workloads]]\n\
                  path = \"/plaintext\"\n\
                  [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"800ms\"\n\
                  timeout = \"5s\"\n[report]\nbaseline = \"null\"\n";
     fs::write(repository.join("suite.toml"), suite).unwrap();
     git(&["init", "--quiet"]);
-    write(8_000);
+    write(before);
     git(&["add", "."]);
     git(&["commit", "--quiet", "--message", "first"]);
     git(&["branch", "before"]);
-    write(40_000);
-    git(&["commit", "--quiet", "--all", "--message", "dearer"]);
-    // Uncommitted changes are measured only if no second revision is named.
-    write(8_000);
+    write(main);
+    git(&["commit", "--quiet", "--all", "--message", "second"]);
+    // Uncommitted changes are measured only without a second revision.
+    write(before);
     // Hooks and monitors of files are part of the user's own work.
     for program in ["hooks/post-checkout", "monitor"] {
         let program = repository.join(".git").join(program);
@@ -170,13 +181,13 @@ fn commit_twice(repository: &Path, folder: &Path) {
     git(&["config", "core.fsmonitor", ".git/monitor"]);
 }
 
-/// In a work tree of a repository that is the server's folder itself there is no folder of
-/// subjects, and one that leads out of it leads to the files as they lie here.
+/// If the repository is the server's folder itself, its work trees have no folder of subjects. If
+/// the server's folder is a link out of the repository, a work tree links to the present files.
 #[test]
 fn server_outside_work_tree_has_no_revisions() {
     let place = Place::new();
     let alone = place.path().join("alone/subjects/web");
-    commit_twice(&alone, &alone);
+    commit_twice(&alone, &alone, &null_revisions());
     fs::copy(alone.join("suite.toml"), place.path().join("alone/suite.toml")).unwrap();
     let linked = place.path().join("linked");
     let repository = repository_of_two_commits(&place);
@@ -192,8 +203,8 @@ fn server_outside_work_tree_has_no_revisions() {
         assert!(text(&output).contains("is outside of the repository"), "{}", text(&output));
         place.assert_nothing_is_left();
     }
-    // Nor is anything measured whose result could not be written.
-    let nowhere = [
+    // A result that cannot be written is detected before the measurements.
+    let arguments = [
         "compare",
         "--rev",
         "before",
@@ -203,7 +214,7 @@ fn server_outside_work_tree_has_no_revisions() {
         "-o",
         "nowhere/a.md",
     ];
-    let output = place.dyno(&nowhere);
+    let output = place.dyno(&arguments);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("cannot be written"), "{}", text(&output));
     assert!(place.run_folder().is_none(), "nothing is measured");
@@ -234,7 +245,7 @@ fn server_is_compared_with_its_revision() {
     );
     place.assert_nothing_is_left();
     let report = place.report();
-    // A machine that others use may spoil trials.
+    // Other programs on the machine may invalidate trials.
     let are_valid = report["trials"].as_array().unwrap().iter().all(|trial| trial["valid"] == true);
     if are_valid {
         assert_eq!((status, &compared["gates"][0]["state"]), (1, &"missed".into()), "{compared:#}");
@@ -256,20 +267,21 @@ fn server_is_compared_with_its_revision() {
     assert!(text(&resumed).contains("whose work trees are removed"), "{}", text(&resumed));
 }
 
-/// One crash of five starts is no difference between revisions, and the comparison is not whole.
+/// One crash in five starts is not a difference between revisions, but makes the comparison
+/// incomplete.
 #[test]
 fn revision_with_crash_is_reported() {
     let place = Place::new();
     let repository = repository_of_two_commits(&place);
     let definition = repository.join("subjects/web/subject.toml");
     let crashed = place.path().join("crashed");
-    let first = format!(
+    let crash_once = format!(
         "if mkdir {} 2>/dev/null; then {{dyno}} serve-null --port {{port}} & sleep 1; kill -9 $!; \
          exit 9; fi; exec ",
         crashed.display()
     );
-    let text_of = fs::read_to_string(&definition).unwrap();
-    fs::write(&definition, text_of.replacen("exec ", &first, 1)).unwrap();
+    let definition_text = fs::read_to_string(&definition).unwrap();
+    fs::write(&definition, definition_text.replacen("exec ", &crash_once, 1)).unwrap();
     let output = place.dyno(&["compare", "--rev", "before", "repository/suite.toml"]);
     assert!(crashed.exists(), "{}", text(&output));
     let printed = text(&output);
@@ -282,11 +294,51 @@ fn revision_with_crash_is_reported() {
     place.assert_nothing_is_left();
 }
 
+/// The steps request only `/plaintext`, and are shorter than the interval of the checks during a
+/// load. Only the check after the last step finds that `/json` is broken.
+#[test]
+fn contract_broken_after_last_step_fails_comparison() {
+    let place = Place::new();
+    let revisions = ["good", "wrong-json"].map(|mode| {
+        let program = unruly().display().to_string();
+        // More requests than the checks before the first step send.
+        let command = [program.as_str(), "--port", "{port}", "--mode", mode, "--after", "300"];
+        definition(&format!("command = {command:?}"))
+    });
+    let repository = place.path().join("repository");
+    commit_twice(&repository, &repository.join("subjects/web"), &revisions);
+    let suite = fs::read_to_string(repository.join("suite.toml")).unwrap();
+    let suite = suite.replace("[load]\n", "[load]\ninterval = \"10s\"\n");
+    fs::write(repository.join("suite.toml"), suite).unwrap();
+    let output = place.dyno(&[
+        "compare",
+        "--rev",
+        "before",
+        "--rev",
+        "main",
+        "repository/suite.toml",
+        "--repeats",
+        "1",
+    ]);
+    let printed = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("web@main: responded incorrectly: check \"json"), "{printed}");
+    place.assert_nothing_is_left();
+    let report = place.report();
+    for trial in report["trials"].as_array().unwrap() {
+        let caveats = trial["caveats"].as_array().unwrap();
+        let is_about_responses = |caveat: &&Value| {
+            ["checks_failed", "wrong_answers"].contains(&caveat["code"].as_str().unwrap())
+        };
+        assert!(!caveats.iter().any(|caveat| is_about_responses(&caveat)), "{caveats:#?}");
+    }
+}
+
 #[test]
 fn revisions_that_cannot_be_compared_are_refused() {
     let place = Place::new();
     repository_of_two_commits(&place);
-    for (words, says) in [
+    for (words, expected) in [
         (&["--rev", "nowhere"][..], "not a commit of the repository"),
         (&["--rev=--upload-pack=x"], "not a commit of the repository"),
         (&["--rev", "main", "--rev", "HEAD"], "are the same commit"),
@@ -298,14 +350,14 @@ fn revisions_that_cannot_be_compared_are_refused() {
     ] {
         let output = place.dyno(&[&["compare", "repository/suite.toml"], words].concat());
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", text(&output));
-        assert!(text(&output).contains(says), "{words:?}: {}", text(&output));
+        assert!(text(&output).contains(expected), "{words:?}: {}", text(&output));
         place.assert_nothing_is_left();
     }
     assert!(place.run_folder().is_none(), "nothing is measured");
 }
 
-/// A server with a millisecond of work per response serves fewer than a thousand requests a second,
-/// whatever the machine.
+/// A server with a millisecond of work per response serves fewer than a thousand requests a second
+/// on any machine.
 #[test]
 fn capacity_search_returns_bracket() {
     let place = Place::new();
@@ -360,7 +412,7 @@ fn capacity_search_returns_bracket() {
 #[test]
 fn search_with_unsupported_options_is_refused() {
     let place = Place::new();
-    for (arguments, says) in [
+    for (arguments, expected) in [
         (&["--find", "p42<1ms"][..], "not a metric of an objective"),
         (&["--find", "p99<1ms", "-n", "100"], "-n: cannot be used with --find"),
         (&["--find", "p99<1ms", "-r", "1k..5k"], "which begins at this rate"),
@@ -369,11 +421,11 @@ fn search_with_unsupported_options_is_refused() {
     ] {
         let output = place.dyno(&[&["load", "http://127.0.0.1:1/"], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
-        assert!(text(&output).contains(says), "{arguments:?}: {}", text(&output));
+        assert!(text(&output).contains(expected), "{arguments:?}: {}", text(&output));
     }
 }
 
-/// Servers of which one takes five times as long: that is known long before forty repeats.
+/// One server takes five times as long as the other, which is known long before forty repeats.
 #[test]
 fn run_with_stop_ends_once_decided() {
     let place = Place::new();
@@ -440,12 +492,12 @@ fn rate_shares_use_capacity_of_slowest_subject() {
     reports.sort_by_key(|report: &Value| report["run"]["suite"].as_str().unwrap().len());
     let [at_rates, closed] = reports.as_slice() else { panic!("two runs: {}", text(&output)) };
     assert_eq!(closed["run"]["suite"], "shares-capacity");
-    let first = &at_rates["run"]["measured_first"];
+    let capacity_run = &at_rates["run"]["measured_first"];
     assert_eq!(
-        (&first["run"], &first["capacities"][0]["subject"]),
+        (&capacity_run["run"], &capacity_run["capacities"][0]["subject"]),
         (&closed["run"]["id"], &"slow".into())
     );
-    let capacity = first["capacities"][0]["rps"].as_f64().unwrap();
+    let capacity = capacity_run["capacities"][0]["rps"].as_f64().unwrap();
     let rate =
         |step: usize| at_rates["run"]["load"]["steps"][step]["arrivals"]["rate"].as_f64().unwrap();
     assert!(
@@ -482,7 +534,7 @@ fn rate_search_runs_at_each_start() {
     for search in searches {
         let loads = search["result"]["trials"].as_array().unwrap();
         assert!(loads.len() >= 6 && loads.len() <= 80, "{}", loads.len());
-        // A rate that was kept was really offered, and answered.
+        // At a rate that kept the objective, most of the offered requests had a response.
         let reached = loads.iter().filter(|load| load["kept"] == true);
         for load in reached {
             let (rate, answered) =
@@ -490,9 +542,9 @@ fn rate_search_runs_at_each_start() {
             assert!(answered > 0.8 * rate, "{load}");
         }
     }
-    let (reached, missed) =
+    let (kept, missed) =
         (bracket["kept_rps"].as_f64().unwrap(), bracket["missed_rps"].as_f64().unwrap());
-    assert!(reached < missed, "{bracket}");
+    assert!(kept < missed, "{bracket}");
     assert!(text(&output).contains("Rates that keep errors<1%: slow up to"), "{}", text(&output));
     // The search is in the archive: without it the report has no search.
     let run = place.run_folder().unwrap();
@@ -501,7 +553,7 @@ fn rate_search_runs_at_each_start() {
     assert_eq!(fs::read_dir(run.join("searches")).unwrap().count(), 2);
 }
 
-/// Processes that do nothing but use CPUs, until this is dropped.
+/// Processes that keep CPUs busy until this is dropped.
 struct Burners(Vec<Child>);
 
 impl Burners {
@@ -527,7 +579,7 @@ fn contaminated_trial_is_rerun_and_both_are_saved() {
     let (_, report) = place.run(&["null"], "");
     let run = place.run_folder().unwrap();
     let count_saved = || fs::read_dir(run.join("contaminated")).map_or(0, Iterator::count);
-    // Two steps, of which two may be re-run; the re-run counts although it was no better.
+    // Two steps may be re-run. The re-run counts even if it was not better.
     assert_eq!((report["trials"].as_array().unwrap().len(), count_saved()), (2, 2));
     let caveats = report["caveats"].as_array().unwrap();
     let again = caveats.iter().find(|caveat| caveat["code"] == "done_again").unwrap();

@@ -18,7 +18,7 @@ fn run_unruly_within(deadline: &str, arguments: &[&str], extra: &str) -> Value {
     let place = Place::new();
     place.add_unruly_within(deadline, "bad", arguments, "");
     let (status, report) = place.run(&["bad", "null"], extra);
-    assert_eq!(status, 3, "a subject failed, and the status says so");
+    assert_eq!(status, 3, "the exit status of a run with a failed subject");
     let null: Vec<&Value> = trials(&report, "null");
     assert_eq!(null.len(), 2, "the other subject has all its steps");
     for trial in null {
@@ -99,8 +99,8 @@ fn wrong_answers_before_load_are_reported() {
     let report = run_unruly(&["--mode", "wrong"], "");
     let (kind, message) = failure(&report);
     assert_eq!(kind, "wrong_answers");
-    assert!(message.contains("Hello, Wrong!"), "the answer is shown: {message}");
-    assert!(trials(&report, "bad").is_empty(), "what answers wrongly is not loaded");
+    assert!(message.contains("Hello, Wrong!"), "the message quotes the response: {message}");
+    assert!(trials(&report, "bad").is_empty(), "a server with incorrect responses is not loaded");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn wrong_answers_under_load_refuse_the_step() {
     let report = run_unruly(&["--mode", "wrong", "--after", "200"], "");
     assert_eq!(failure(&report).0, "wrong_answers");
     let trials = trials(&report, "bad");
-    let refused = trials.iter().find(|t| t["valid"] == false).expect("a step is refused");
+    let refused = trials.iter().find(|t| t["valid"] == false).expect("a step must be invalid");
     assert!(refused["load"]["outcomes"]["unexpected_body"].as_u64().unwrap() > 0);
     assert!(refused["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "wrong_answers"));
 }
@@ -172,7 +172,7 @@ fn server_that_ignores_signal_is_killed() {
     let place = Place::new();
     place.add_unruly_within("2s", "stubborn", &["--mode", "stubborn"], "");
     let (_, report) = place.run(&["stubborn"], "");
-    assert_eq!(trials(&report, "stubborn").len(), 2, "its results stand");
+    assert_eq!(trials(&report, "stubborn").len(), 2, "its results are valid");
     assert_eq!(report["subjects"][0]["stop_killed"], 1);
 }
 
@@ -216,7 +216,7 @@ fn subject_with_unmet_needs_is_skipped_with_reason() {
     let needs = "[[requires]]\nname = \"unobtainium\"\ntest = \"false\"\nhint = \"Dig deeper.\"\n";
     place.add_unruly("needy", &[], needs);
     let (status, report) = place.run(&["needy", "null"], "");
-    assert!(status <= 1, "a skip is no failure: {status}");
+    assert!(status <= 1, "a skipped subject is not a failure: {status}");
     let needy =
         report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "needy").unwrap();
     assert_eq!(needy["skipped"], "unobtainium is missing. Dig deeper.");
@@ -270,8 +270,7 @@ fn server_output_is_escaped() {
     place.write_suite(&["bad"], "");
     let output = place.dyno(&["run", "suite.toml"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    // The incorrect response, by its writer's colours (which go) and its title (which is made
-    // visible).
+    // The output of the server: colours are removed, and the sequence for a title is made visible.
     assert_no_control_sequences(&output, "52;c;aGk=");
     assert!(text(&output).contains("unruly is red ␛]0;owned␇"), "the log: {}", text(&output));
     let run = place.run_folder().unwrap();

@@ -67,13 +67,13 @@ fn ctrl_c_preserves_finished_trials_for_resume() {
     let _ = soon(|| (finished(&place) > before + 3).then_some(()));
     signal(&child, libc::SIGINT);
     child.wait_with_output().unwrap();
-    assert!(finished(&place) > before + 3, "resuming goes on");
+    assert!(finished(&place) > before + 3, "the run is resumed");
     let report = place.report();
     assert!(report["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "resumed"));
     place.assert_nothing_is_left();
 }
 
-/// All trials are measured then, but the run is not complete.
+/// At that time all trials are measured, but the run is not complete.
 #[test]
 fn ctrl_c_in_last_search_allows_resume() {
     let place = Place::new();
@@ -109,7 +109,7 @@ fn resume_measures_only_missing_trials() {
     assert_eq!(
         std::fs::read(run.join("trials/0000.json")).unwrap(),
         first_trial,
-        "what was there is untouched"
+        "existing trials are unchanged"
     );
     assert!(run.join("trials/0001.json").exists());
     assert_eq!(place.report()["run"]["trials_done"], 2);
@@ -193,9 +193,9 @@ fn resume_includes_subject_whose_build_succeeds_now() {
     std::fs::write(store.join("backend.toml"), file).unwrap();
     place.add_unruly("front", &[], "[start.env]\nSTORE = \"{store.port}\"\n");
     let (status, report) = place.run(&["front", "null"], "");
-    assert_eq!(status, 3, "what could not be built was wanted");
-    let why = report["subjects"][0]["skipped"].as_str().unwrap();
-    assert!(why.starts_with("its back end store could not be built"), "{why}");
+    assert_eq!(status, 3, "a planned subject could not be built");
+    let reason = report["subjects"][0]["skipped"].as_str().unwrap();
+    assert!(reason.starts_with("its back end store could not be built"), "{reason}");
     assert_eq!(report["run"]["trials_done"], 2);
     std::fs::write(compiler, "").unwrap();
     let run = place.run_folder().unwrap();

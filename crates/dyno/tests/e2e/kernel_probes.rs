@@ -11,7 +11,7 @@ use crate::drive::{DYNO, Place, not_run, text};
 
 /// Returns why probes are unavailable. `None`: they are available.
 fn refusal() -> Option<String> {
-    dyno_observer::probes::refusal().map(|refusal| refusal.why)
+    dyno_observer::probes::refusal().map(|refusal| refusal.reason)
 }
 
 /// Runs one server with this number of connections, and returns its only trial.
@@ -37,8 +37,8 @@ fn number(value: &Value, pointer: &str) -> f64 {
 
 #[test]
 fn h2o_system_calls_and_bytes_are_counted() {
-    if let Some(why) = refusal() {
-        return not_run(&format!("the system calls of h2o: {why}"));
+    if let Some(reason) = refusal() {
+        return not_run(&format!("the system calls of h2o: {reason}"));
     }
     let place = Place::new();
     place.copy_subject("h2o");
@@ -66,7 +66,7 @@ fn h2o_system_calls_and_bytes_are_counted() {
     assert!((64.0..68.0).contains(&number(sockets, "/connections")), "{sockets:#}");
     assert!(number(sockets, "/nodelay") == 1.0, "{sockets:#}");
     assert!(number(sockets, "/listeners/0/backlog") > 0.0, "{sockets:#}");
-    // The states of the threads add up to the whole time.
+    // The states of the threads add up to the total time.
     let work = &trial["server"]["by_thread_role"]["work"];
     let states =
         work["states_s"].as_object().unwrap().values().filter_map(Value::as_f64).sum::<f64>();
@@ -76,8 +76,8 @@ fn h2o_system_calls_and_bytes_are_counted() {
 
 #[test]
 fn thread_waits_identify_limiter() {
-    if let Some(why) = refusal() {
-        return not_run(&format!("what threads wait for: {why}"));
+    if let Some(reason) = refusal() {
+        return not_run(&format!("what threads wait for: {reason}"));
     }
     for (mode, connections, limiter) in
         [("sleepy-workers", 64, "workers"), ("lock", 32, "lock"), ("good", 1, "concurrency")]
@@ -145,8 +145,8 @@ fn attached() -> usize {
 
 #[test]
 fn killed_dyno_leaves_no_bpf_program() {
-    if let Some(why) = refusal() {
-        return not_run(&format!("programs in the kernel: {why}"));
+    if let Some(reason) = refusal() {
+        return not_run(&format!("programs in the kernel: {reason}"));
     }
     let place = Place::new();
     place.add_unruly("good", &[], "");
@@ -180,7 +180,7 @@ fn functions(flame: &Value) -> Vec<String> {
 #[test]
 fn profile_has_server_and_kernel_functions() {
     if let Some(refusal) = dyno_observer::stacks::refusal() {
-        return not_run(&format!("stacks of servers: {}", refusal.why));
+        return not_run(&format!("stacks of servers: {}", refusal.reason));
     }
     for (subject, wanted) in
         [("h2o", ["h2o_evloop_run", "main"]), ("node-http", ["uv_run", "parserOnIncoming"])]
@@ -213,9 +213,9 @@ fn profile_has_server_and_kernel_functions() {
             "{subject}"
         );
         let run = place.run_folder().unwrap();
-        let page_of = |more: &[&str]| {
-            let output =
-                place.dyno(&[&["profile", run.to_str().unwrap(), "--trial", "1"], more].concat());
+        let profile_output = |options: &[&str]| {
+            let output = place
+                .dyno(&[&["profile", run.to_str().unwrap(), "--trial", "1"], options].concat());
             assert!(output.status.success(), "{}", text(&output));
             output.stdout
         };
@@ -228,17 +228,17 @@ fn profile_has_server_and_kernel_functions() {
         );
         let which = place.dyno(&["profile", run.to_str().unwrap(), "--format", "html"]);
         assert_eq!(which.status.code(), Some(2), "{}", text(&which));
-        let stacks = String::from_utf8(page_of(&[])).unwrap();
+        let stacks = String::from_utf8(profile_output(&[])).unwrap();
         assert!(stacks.lines().any(|line| line.contains(";tcp_sendmsg_[k]")), "{stacks}");
-        let alike = String::from_utf8(page_of(&["--beside-trial", "1"])).unwrap();
-        assert!(alike.lines().all(|line| {
+        let same_stacks = String::from_utf8(profile_output(&["--beside-trial", "1"])).unwrap();
+        assert!(same_stacks.lines().all(|line| {
             let counts: Vec<&str> = line.rsplitn(3, ' ').collect();
             counts[0] == counts[1]
         }));
-        let page = String::from_utf8(page_of(&["--off-cpu", "--format", "html"])).unwrap();
+        let page = String::from_utf8(profile_output(&["--off-cpu", "--format", "html"])).unwrap();
         assert!(page.contains("dyno.profile/1") && page.contains("data-side=\"waiting\""));
         let file = place.path().join("profile.pb.gz");
-        page_of(&["--format", "pprof", "-o", file.to_str().unwrap()]);
+        profile_output(&["--format", "pprof", "-o", file.to_str().unwrap()]);
         assert!(fs::read(&file).unwrap().starts_with(&[0x1f, 0x8b]), "it is compressed");
     }
 }
@@ -292,7 +292,7 @@ fn runtime_values_are_read_only_on_request() {
     if !is_here {
         return not_run("what Node.js says of itself: no node");
     }
-    // One place after the other, because only one dyno runs at a time.
+    // One folder after the other, because only one dyno runs at a time.
     let trial_of_node = |rest: &str| {
         let place = Place::new();
         place.copy_subject("node-http");

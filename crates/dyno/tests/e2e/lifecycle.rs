@@ -63,7 +63,7 @@ fn run(place: &Path, fault: &str, keys: &str, repeats: u32) -> Run {
 }
 
 /// Does the same with additional keys of `[start]`, and of the suite's `[suite]`.
-fn run_started(place: &Path, fault: &str, keys: &str, start: &str, of_suite: &str) -> Run {
+fn run_started(place: &Path, fault: &str, keys: &str, start: &str, suite_keys: &str) -> Run {
     let folder = place.join("subjects/front");
     fs::create_dir_all(&folder).unwrap();
     fs::create_dir_all(place.join("contracts")).unwrap();
@@ -81,7 +81,7 @@ fn run_started(place: &Path, fault: &str, keys: &str, start: &str, of_suite: &st
     fs::write(store.join("backend.toml"), format!("[start]\ncommand = {}\n", walk::null()))
         .unwrap();
     let suite = format!(
-        "subjects = [\"front\"]\n[suite]\n{of_suite}\n\
+        "subjects = [\"front\"]\n[suite]\n{suite_keys}\n\
          [load]\nconnections = 1\nwarmup = \"0\"\nduration = \"200ms\"\n[[workloads]]\n\
          path = \"/item\"\n"
     );
@@ -149,8 +149,8 @@ fn lifecycle_is_checked_in_network_namespace() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     // A port that is in use here is free in the other network.
     let _holds = TcpListener::bind(("127.0.0.1", port)).unwrap();
-    let of_suite = "repeats = 1\nisolation = \"netns\"";
-    let run = run_started(place.path(), "none", "", &format!("port = {port}"), of_suite);
+    let suite_keys = "repeats = 1\nisolation = \"netns\"";
+    let run = run_started(place.path(), "none", "", &format!("port = {port}"), suite_keys);
     let all = lifecycle_results(&run, 0);
     assert!(all.len() == 6 && all.iter().all(|check| check.ok), "{all:#?}");
     assert_eq!((run.trials.len(), &run.starts[0].failure), (1, &None));
@@ -247,5 +247,5 @@ fn stop_check_without_request_in_flight_fails() {
         "{}",
         stops.got
     );
-    assert_eq!(run.trials.len(), 1, "what could not be looked at costs nothing");
+    assert_eq!(run.trials.len(), 1, "a check without a result excludes no trial");
 }

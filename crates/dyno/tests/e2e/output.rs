@@ -62,7 +62,7 @@ fn stream_and_histograms_are_complete() {
         .filter(|line| !line.starts_with(['#', '"']) && !line.starts_with("Tag=warmup"))
         .map(|line| serde_json::from_value(line.rsplit(',').next().unwrap().into()).unwrap())
         .collect();
-    assert_eq!(Times::merge(&logged), histogram, "the log and the stream hold the same");
+    assert_eq!(Times::merge(&logged), histogram, "the log and the stream have the same counts");
 }
 
 #[test]
@@ -121,10 +121,10 @@ fn calibration_is_quoted_in_later_results() {
     assert_eq!(result["pacing"].as_array().unwrap().len(), 6);
     for row in result["stamps"].as_array().unwrap() {
         let (ours, kernel) = (&row["ours_us"], &row["kernel_us"]);
-        assert_eq!(ours["count"], kernel["count"], "every answer was stamped by both");
+        assert_eq!(ours["count"], kernel["count"], "every response has both time stamps");
         assert!(
             ours["p50"].as_f64().unwrap() >= kernel["p50"].as_f64().unwrap(),
-            "the kernel has the bytes first: {row}"
+            "the kernel receives the bytes first: {row}"
         );
     }
     assert_saved(&place, &result);
@@ -160,7 +160,11 @@ fn assert_saved(place: &Place, result: &Value) {
     trials.sort_by_key(|trial| trial["place"].as_u64());
     let rows = |of: &str| result[of].as_array().unwrap().clone();
     let (ceilings, pacing, stamps) = (rows("ceilings"), rows("pacing"), rows("stamps"));
-    assert_eq!(trials.len(), 8 + 6 + 4, "a closed port is no trial of the responder");
+    assert_eq!(
+        trials.len(),
+        8 + 6 + 4,
+        "the load of a closed port is not a trial of the responder"
+    );
     for (row, trial) in ceilings.iter().zip(&trials) {
         assert_eq!(row["throughput_rps"], trial["load"]["throughput_rps"]);
         for key in ["driver", "protocol", "connections", "pipeline", "streams"] {

@@ -61,7 +61,11 @@ fn back_end_is_run_with_its_subject() {
     let parts: Vec<(Party, &str)> =
         start.parts.iter().map(|p| (p.party, p.name.as_str())).collect();
     assert_eq!(parts, [(Party::Backend(0), "store"), (Party::SUBJECT, "front")]);
-    assert_eq!(of_alone.parts.len(), 1, "who does not name it is alone");
+    assert_eq!(
+        of_alone.parts.len(),
+        1,
+        "a subject that does not name the back end is started alone"
+    );
     let [store, front] = start.parts.as_slice() else { unreachable!("seen above") };
     assert!(
         store.pid.is_some() && store.pid != front.pid && store.seeded_ns.is_some_and(|ns| ns > 0)
@@ -75,7 +79,7 @@ fn back_end_is_run_with_its_subject() {
         start.parts
     );
     let files = store.limits.iter().find(|l| l.kind.name() == "open files").unwrap();
-    assert_eq!(files.read_back.as_deref(), Some("512"), "its own limits hold");
+    assert_eq!(files.read_back.as_deref(), Some("512"), "the back end has its own limits");
     // The subject gets the store's address, and only the subject is checked.
     assert!(front.environment["STORE"].starts_with("127.0.0.1:"), "{:?}", front.environment);
     assert!(store.checks_before.is_empty() && front.checks_before.iter().all(|check| check.ok));
@@ -122,7 +126,7 @@ fn network_namespace_separates_counters() {
     // connections.
     let sent = trial.server.network.as_ref().unwrap().segments_out.unwrap() as f64;
     let answered = trial.load.exchanges.completed as f64;
-    assert!((1.0..3.0).contains(&(sent / answered)), "{sent} segments for {answered} answers");
+    assert!((1.0..3.0).contains(&(sent / answered)), "{sent} segments for {answered} responses");
     let listeners = &trial.server.sockets.as_ref().unwrap().listeners;
     assert_eq!(listeners.len(), 1, "{listeners:?}");
 }
@@ -144,7 +148,7 @@ fn back_end_cost_is_reported_separately() {
         trial.server
     );
     let page = dyno_report::html::render(&report);
-    assert!(page.contains("Back ends") && page.contains(">store<"), "the page shows both");
+    assert!(page.contains("Back ends") && page.contains(">store<"), "the page shows both costs");
 }
 
 #[test]
@@ -173,7 +177,7 @@ fn killed_back_end_does_not_affect_other_results() {
         .iter()
         .map(|t| t.caveats.iter().all(|c| c.code.name() != "backend_failed"))
         .collect();
-    assert_eq!(valid, [false, true, true, true], "the other starts are none the worse");
+    assert_eq!(valid, [false, true, true, true], "the other starts are not affected");
     assert_eq!(report.subjects[0].failures[0].failure.kind, FailureKind::BackendFailed);
 }
 
@@ -187,7 +191,7 @@ fn back_end_that_does_not_start_is_reported() {
     let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
     let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     let failure = start.failure.as_ref().unwrap();
-    assert_eq!(failure.kind, FailureKind::BackendFailed, "it is not the subject's fault");
+    assert_eq!(failure.kind, FailureKind::BackendFailed, "the failure is not the subject's");
     assert!(
         failure
             .message
@@ -238,12 +242,13 @@ fn failed_back_end_build_excludes_subject() {
     fs::write(file, text).unwrap();
     let run =
         run(place.path(), "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
-    assert_eq!((run.starts.len(), run.trials.len()), (1, 1), "the other one runs");
+    assert_eq!((run.starts.len(), run.trials.len()), (1, 1), "the other subject is measured");
     let report = dyno_analysis::report::report(&run);
-    let why = report.subjects[0].skipped.as_deref().unwrap();
+    let reason = report.subjects[0].skipped.as_deref().unwrap();
     assert!(
-        why.starts_with("its back end store could not be built: ") && why.contains("no compiler"),
-        "{why}"
+        reason.starts_with("its back end store could not be built: ")
+            && reason.contains("no compiler"),
+        "{reason}"
     );
 }
 

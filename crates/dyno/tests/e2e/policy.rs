@@ -21,8 +21,8 @@ fn load(place: &Place, arguments: &[&str]) -> Value {
 
 fn server_counts(server: &Server) -> Value {
     let stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    let answer = dyno_contract::client::get(stream, "/counts", Duration::from_secs(60)).unwrap();
-    serde_json::from_slice(&answer.body).unwrap()
+    let response = dyno_contract::client::get(stream, "/counts", Duration::from_secs(60)).unwrap();
+    serde_json::from_slice(&response.body).unwrap()
 }
 
 #[test]
@@ -69,7 +69,11 @@ fn expectations_are_fully_checked_before_load() {
     let output = place.dyno(&["load", &url, "-n", "10", "--expect-contains", "Wurld"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(text(&output).contains("the body does not contain \"Wurld\""), "{}", text(&output));
-    assert_eq!(server_counts(&server)["requests"], 1, "nothing was loaded");
+    assert_eq!(
+        server_counts(&server)["requests"],
+        1,
+        "only the check before the load sent a request"
+    );
     let result =
         load(&place, &[&url, "-n", "1000", "--expect-contains", "World", "--check-one-in", "10"]);
     assert_eq!(result["outcomes"]["ok"], 1000);
@@ -117,7 +121,7 @@ fn ramped_connections_serve_requested_number() {
             .map(|i| i["connections_open"].as_u64().unwrap())
             .collect();
         // The times at which they are opened are tested in the simulated world:
-        // `a_ramp_opens_connections_one_by_one`.
+        // `ramp_opens_connections_one_by_one`.
         assert!(open.is_sorted_by(|a, b| a <= b || *b == 0), "{open:?}");
         assert_eq!(open.iter().max(), Some(&10), "{open:?}");
         assert_eq!(result["connections"]["established"], 10);
@@ -142,8 +146,11 @@ fn rate_ramp_and_trace_are_followed() {
     let more = load(&place, &[&url, "--trace", "trace", "-n", "500"]);
     assert_eq!(more["exchanges"]["completed"], 50, "a trace that runs out ends the load");
     fs::write(place.path().join("one"), "7\n").unwrap();
-    let one = load(&place, &[&url, "--trace", "one"]);
-    assert_eq!(one["exchanges"]["completed"], 1, "what fell due at the very end is sent");
+    let single = load(&place, &[&url, "--trace", "one"]);
+    assert_eq!(
+        single["exchanges"]["completed"], 1,
+        "a request that is due at the very end is sent"
+    );
     let gaps = &result["gaps"];
     assert!(gaps["intended_cv"].as_f64().unwrap() < 0.01, "{gaps}");
     assert_eq!(gaps["intended_us"]["count"], 49);
@@ -183,7 +190,7 @@ fn serve_unix(listener: UnixListener, served: Arc<AtomicU64>) {
                 while let Ok(n @ 1..) = stream.read(&mut buffer) {
                     assert!(
                         buffer[..n].ends_with(b"\r\n\r\n"),
-                        "requests come one by one and whole"
+                        "each read has one complete request"
                     );
                     served.fetch_add(1, Ordering::SeqCst);
                     stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
@@ -300,7 +307,7 @@ fn ten_thousand_connections_are_held() {
     let null = Server::null();
     let url = null.url("/plaintext");
     for driver in DRIVERS {
-        let one = |connections: &str| {
+        let load_with = |connections: &str| {
             load(
                 &place,
                 &[
@@ -318,15 +325,22 @@ fn ten_thousand_connections_are_held() {
                 ],
             )
         };
-        let (few, many) = (one("64"), one("10000"));
-        assert_eq!(many["connections"]["established"], 10_000, "{driver}: {}", many["connections"]);
+        let (small, large) = (load_with("64"), load_with("10000"));
         assert_eq!(
-            (&many["exchanges"]["completed"], &many["exchanges"]["failed"]),
+            large["connections"]["established"], 10_000,
+            "{driver}: {}",
+            large["connections"]
+        );
+        assert_eq!(
+            (&large["exchanges"]["completed"], &large["exchanges"]["failed"]),
             (&2000.into(), &0.into())
         );
         let memory = |result: &Value| result["client"]["rss_peak_bytes"].as_u64().unwrap();
-        let each = (memory(&many) - memory(&few)) / 9936;
-        assert!(each < 1024, "{driver}: {each} bytes for each connection");
+        let bytes_per_connection = (memory(&large) - memory(&small)) / 9936;
+        assert!(
+            bytes_per_connection < 1024,
+            "{driver}: {bytes_per_connection} bytes per connection"
+        );
     }
 }
 
@@ -345,14 +359,14 @@ fn unaccepted_connects_time_out() {
         let arguments =
             [&[url.as_str(), "-n", "8", "-c", "8", "--driver", driver][..], &limits[..]].concat();
         let result = load(&place, &arguments);
-        let count_of = |outcome: &str| result["outcomes"][outcome].as_u64().unwrap();
+        let outcome_count = |outcome: &str| result["outcomes"][outcome].as_u64().unwrap();
         assert!(
-            count_of("connect_timeout") > 0 && count_of("timeout_first_byte") > 0,
+            outcome_count("connect_timeout") > 0 && outcome_count("timeout_first_byte") > 0,
             "{}",
             result["outcomes"]
         );
         assert_eq!(
-            count_of("connect_timeout") + count_of("timeout_first_byte"),
+            outcome_count("connect_timeout") + outcome_count("timeout_first_byte"),
             8,
             "{}",
             result["outcomes"]
@@ -393,8 +407,12 @@ fn source_addresses(connections: usize, arguments: &[&str]) -> Vec<String> {
 fn closed_connections_use_several_addresses() {
     let once = ["--requests-per-connection", "1"];
     for driver in DRIVERS {
-        let own = ["--driver", driver, "--requests-per-connection", "1"];
-        assert_eq!(source_addresses(3, &own), ["127.0.0.1", "127.0.0.2", "127.0.0.3"], "{driver}");
+        let options = ["--driver", driver, "--requests-per-connection", "1"];
+        assert_eq!(
+            source_addresses(3, &options),
+            ["127.0.0.1", "127.0.0.2", "127.0.0.3"],
+            "{driver}"
+        );
     }
     assert_eq!(
         source_addresses(2, &[&once[..], &["--source", "127.0.0.9"]].concat()),
@@ -403,6 +421,6 @@ fn closed_connections_use_several_addresses() {
     assert_eq!(
         source_addresses(1, &[]),
         ["127.0.0.1"],
-        "those that are kept need no more than one"
+        "persistent connections need only one address"
     );
 }

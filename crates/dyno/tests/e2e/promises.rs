@@ -39,7 +39,7 @@ fn failed_check_excludes_only_its_protocol() {
     let place = tempfile::tempdir().unwrap();
     let run = run(place.path(), "");
     let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
-    assert_eq!(start.failure, None, "it is ready and serves, whatever its contract says");
+    assert_eq!(start.failure, None, "a server that breaks its contract is ready and serves");
     let refused: Vec<Protocol> = start.refused_protocols().into_keys().collect();
     assert_eq!(refused, [Protocol::H2c]);
     let workloads: Vec<usize> =
@@ -57,8 +57,8 @@ fn failed_check_excludes_only_its_protocol() {
     assert!(message.starts_with(begin), "{message}");
     let row = |name: &str| report.overview.iter().find(|row| row.workload == name).unwrap();
     assert_eq!((row("one").absent.as_deref(), row("two").peak_at), (None, None));
-    let why = row("two").absent.as_deref().unwrap();
-    assert!(why.contains("responded incorrectly: over h2c"), "{why}");
+    let reason = row("two").absent.as_deref().unwrap();
+    assert!(reason.contains("responded incorrectly: over h2c"), "{reason}");
     assert!(
         report.trials.iter().all(|t| t.caveats.iter().all(|c| c.code.name() != "checks_failed"))
     );

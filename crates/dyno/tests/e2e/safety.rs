@@ -259,7 +259,7 @@ fn replaced_dyno_starts_its_original_program() {
     place.write_suite(&["swap", "null"], "");
     let output = place.command(&program).args(["run", "suite.toml"]).output().unwrap();
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
-    assert!(!other.exists(), "it was replaced");
+    assert!(!other.exists(), "the program was replaced");
     let report = place.report();
     let null = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "null").unwrap();
     assert!(
@@ -300,7 +300,7 @@ fn resume_after_changes_is_refused_or_reported() {
     for words in ["kernel: 1.0 then", "x, definition", "x, inputs of its build", "--anyway"] {
         assert!(message.contains(words), "{words}: {message}");
     }
-    assert_eq!(fs::read(&header).unwrap(), before, "the record is untouched");
+    assert_eq!(fs::read(&header).unwrap(), before, "the record is unchanged");
     assert!(!run.join("trials/0001.json").exists());
 
     let output = resume(&place, &["--anyway"]);
@@ -320,7 +320,7 @@ fn resume_after_changes_is_refused_or_reported() {
         (&"one".into(), &"two".into())
     );
     let stored = json(&header);
-    assert_eq!(stored["plan"]["subjects"][0]["version"], "one", "what was recorded stays");
+    assert_eq!(stored["plan"]["subjects"][0]["version"], "one", "existing records are unchanged");
     assert_eq!(stored["facts"]["kernel"], "1.0");
     let message = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(message.contains("are not one experiment"), "{message}");

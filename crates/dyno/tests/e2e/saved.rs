@@ -11,9 +11,9 @@ use crate::drive::{DYNO, Place, Server, soon, text};
 
 /// Returns the only archive in a folder of this place.
 fn only_in(place: &Place, folder: &str) -> PathBuf {
-    let mut all = fs::read_dir(place.path().join(folder)).unwrap();
-    let archive = all.next().expect("nothing is kept").unwrap().path();
-    assert!(all.next().is_none(), "more than one is kept");
+    let mut entries = fs::read_dir(place.path().join(folder)).unwrap();
+    let archive = entries.next().expect("nothing is kept").unwrap().path();
+    assert!(entries.next().is_none(), "the folder has more than one archive");
     archive
 }
 
@@ -27,7 +27,7 @@ fn json_report(place: &Place, archive: &Path) -> (Option<i32>, Value) {
     (status, serde_json::from_str(&report).unwrap())
 }
 
-/// Returns the load of the only trial as `dyno load` reports it: with the whole address, which
+/// Returns the load of the only trial as `dyno load` reports it: with the complete address, which
 /// plans do not have.
 fn load_result(report: &Value, url: &str) -> Value {
     assert_eq!(report["trials"].as_array().unwrap().len(), 1);
@@ -117,7 +117,7 @@ fn saved_secrets_are_withheld_from_reports() {
     let secrets = ["q1w2e3r4t5y6", "a1s2d3f4g5h6"];
     assert!(
         secrets.iter().all(|secret| run.contains(secret)),
-        "without them it could not be loaded again"
+        "the archive needs the secrets for another load"
     );
     let run: Value = serde_json::from_str(&run).unwrap();
     let name_and_title = run["plan"]["subjects"].to_string();
@@ -165,7 +165,7 @@ fn unwritable_archive_is_reported_before_load() {
     let output = place.dyno(&["load", &server.url("/plaintext"), "-n", "10", "--save", "file"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("--save file: cannot be written"), "{}", text(&output));
-    assert_eq!(server.count(), 0, "nothing was asked of the server");
+    assert_eq!(server.count(), 0, "the server received no request");
     assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "mine");
 }
 
@@ -185,8 +185,8 @@ fn saved_load_that_cannot_begin_has_reason() {
 fn saved_load_with_incorrect_response_has_reason() {
     let place = Place::new();
     let server = Server::null();
-    let wrong = ["-n", "10", "--expect-contains", "Goodbye", "--save", "kept"];
-    let output = place.dyno(&[&["load", &server.url("/plaintext")][..], &wrong].concat());
+    let arguments = ["-n", "10", "--expect-contains", "Goodbye", "--save", "kept"];
+    let output = place.dyno(&[&["load", &server.url("/plaintext")][..], &arguments].concat());
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     let archive = only_in(&place, "kept");
     let printed = text(&output);
@@ -211,12 +211,12 @@ fn killed_load_leaves_run_without_result() {
     dyno.args(["load", &server.url("/plaintext"), "-c", "2", "-d", "300s", "--save", "kept"]);
     let mut dyno = dyno.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let begun = soon(|| {
-        let mut all = fs::read_dir(place.path().join("kept")).ok()?;
-        all.next()?.unwrap().path().join("run.json").is_file().then_some(())
+        let mut entries = fs::read_dir(place.path().join("kept")).ok()?;
+        entries.next()?.unwrap().path().join("run.json").is_file().then_some(())
     });
     dyno.kill().unwrap();
     dyno.wait().unwrap();
-    assert!(begun.is_some(), "nothing was kept before the load");
+    assert!(begun.is_some(), "no archive was created before the load");
     let (status, report) = report(&place, &only_in(&place, "kept"), "text");
     assert_eq!(status, Some(3), "{report}");
     assert!(report.contains("No results yet."), "{report}");
@@ -246,7 +246,7 @@ fn interrupted_calibration_saves_loads_only() {
 }
 
 /// Returns the process ID of the null responder that this dyno process started.
-fn null_of(dyno: u32) -> Option<u32> {
+fn responder_pid(dyno: u32) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{dyno}/task/{dyno}/children")).ok()?;
     let is_null = |pid: &&str| {
         fs::read(format!("/proc/{pid}/cmdline"))
@@ -265,7 +265,7 @@ fn calibration_without_responder_fails() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let null = soon(|| null_of(dyno.id()));
+    let null = soon(|| responder_pid(dyno.id()));
     let killed =
         null.map(|pid| Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap());
     let output = dyno.wait_with_output().unwrap();

@@ -33,10 +33,10 @@ fn stall_beyond_timeout_is_in_percentiles() {
     let due = number("/exchanges/carried_in") + number("/exchanges/scheduled");
     assert_eq!(due, 8000);
     for times in ["response_time_us", "service_time_us"] {
-        let value_of = |name: &str| number(&format!("/{times}/{name}"));
-        assert_eq!(value_of("count") + value_of("unanswered"), due);
-        assert_eq!(value_of("count"), number("/outcomes/ok"));
-        assert!(value_of("unanswered") > 400, "{}", result[times]);
+        let value = |name: &str| number(&format!("/{times}/{name}"));
+        assert_eq!(value("count") + value("unanswered"), due);
+        assert_eq!(value("count"), number("/outcomes/ok"));
+        assert!(value("unanswered") > 400, "{}", result[times]);
         assert!(result[times]["p99"].is_null(), "{}", result[times]);
         assert!(result[times]["longest_wait"].as_f64().unwrap() > 900_000.0, "{}", result[times]);
     }

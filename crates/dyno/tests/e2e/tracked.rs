@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::drive::{DYNO, Place, free_port, not_run, text};
 
-/// Netlink's protocol for netfilter, and a message that makes an entry (ctnetlink).
+/// Netlink protocol of netfilter, and the type of a message that creates an entry (ctnetlink).
 const NETLINK_NETFILTER: isize = 12;
 const CREATE_ENTRY: u16 = 1 << 8;
 
@@ -30,7 +30,7 @@ fn setting(name: &str) -> Option<u64> {
 fn with_room<T: Send>(free: u64, work: impl FnOnce() -> T + Send) -> Option<T> {
     let network = match Network::pair() {
         Ok(network) => network,
-        Err(why) => return unavailable(&format!("a network of its own: {why}")),
+        Err(reason) => return unavailable(&format!("a network of its own: {reason}")),
     };
     let within = || {
         let rules = Command::new("nft").arg(RULES).output();
@@ -53,8 +53,8 @@ fn with_room<T: Send>(free: u64, work: impl FnOnce() -> T + Send) -> Option<T> {
     })
 }
 
-fn unavailable<T>(why: &str) -> Option<T> {
-    not_run(&format!("a full table of tracked connections: {why}"));
+fn unavailable<T>(reason: &str) -> Option<T> {
+    not_run(&format!("a full table of tracked connections: {reason}"));
     None
 }
 
@@ -71,7 +71,7 @@ fn fill(entries: u64) {
             batch.clear();
         }
     }
-    assert_eq!(setting("nf_conntrack_count"), Some(entries), "all of them are there");
+    assert_eq!(setting("nf_conntrack_count"), Some(entries), "all entries were made");
 }
 
 /// A message that makes the entry of one connection (linux/netfilter/nfnetlink_conntrack.h).
@@ -169,7 +169,10 @@ fn step_that_fills_tracking_table_is_invalid() {
     assert_eq!(full["limiter"]["resource"], "dropped_packets");
     let failures = report["subjects"][0]["failures"].as_array().unwrap();
     let kinds: Vec<&Value> = failures.iter().map(|failure| &failure["kind"]).collect();
-    assert!(kinds.iter().all(|kind| **kind == "harness"), "the server is not blamed: {kinds:?}");
+    assert!(
+        kinds.iter().all(|kind| **kind == "harness"),
+        "the failure is not the server's: {kinds:?}"
+    );
 }
 
 #[test]
@@ -229,7 +232,7 @@ fn doctor_reports_tracking_and_leaves_no_hooks() {
     let (printed, entries) =
         thread::scope(|scope| scope.spawn(|| network.as_server(clean).unwrap()).join().unwrap());
     assert!(printed.contains("netfilter does not track them"), "{printed}");
-    assert_eq!(entries.unwrap_or(0), 0, "nothing is tracked after dyno has looked");
+    assert_eq!(entries.unwrap_or(0), 0, "nothing is tracked after the check");
     let Some(printed) = with_room(1000, || text(&place.dyno(&["doctor"]))) else { return };
     assert!(printed.contains("tracked (netfilter), which costs time per packet"), "{printed}");
     for (_, command) in dyno_runner::tracking::REMEDIES {
@@ -237,7 +240,7 @@ fn doctor_reports_tracking_and_leaves_no_hooks() {
     }
 }
 
-/// Runs the suggested commands, because a remedy that does not work is worse than none.
+/// Runs the suggested commands, because a remedy that fails would mislead the user.
 #[test]
 fn remedies_exempt_loopback() {
     for (name, command) in dyno_runner::tracking::REMEDIES.into_iter().take(2) {
@@ -253,5 +256,8 @@ fn remedies_exempt_loopback() {
         assert_eq!(is_tracked, Some(false), "{name}: {printed}");
     }
     let tracked = with_room(1 << 17, dyno_observer::tracking::is_loopback_tracked);
-    assert!(tracked.is_none_or(|tracked| tracked == Some(true)), "without a remedy it is tracked");
+    assert!(
+        tracked.is_none_or(|tracked| tracked == Some(true)),
+        "loopback is tracked without a remedy"
+    );
 }

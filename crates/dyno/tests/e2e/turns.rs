@@ -1,4 +1,4 @@
-//! Orders of subjects: up at once and loaded in turns, or started in a fixed order.
+//! Tests the orders of subjects: running together and loaded in turns, or started in a fixed order.
 
 use std::fs;
 
@@ -36,16 +36,13 @@ fn servers_in_turns_are_idle_between() {
     place.add_unruly("other", &[], "");
     let (_, report) = run(&place, &["null", "other"], 2);
     for block in 0..2 {
-        let both = ["null", "other"].map(|subject| trials(&report, subject)[block]);
-        let began = both.map(|trial| trial["turns"]["began_ns"].as_u64().unwrap());
-        assert_eq!(began[0], began[1], "they took turns with each other");
-        for trial in both {
-            assert_eq!(
-                trial["load"]["duration_s"], 0.8,
-                "each has as much time as it would have had alone"
-            );
+        let pair = ["null", "other"].map(|subject| trials(&report, subject)[block]);
+        let began = pair.map(|trial| trial["turns"]["began_ns"].as_u64().unwrap());
+        assert_eq!(began[0], began[1], "both subjects began at the same instant");
+        for trial in pair {
+            assert_eq!(trial["load"]["duration_s"], 0.8, "each subject has as much time as alone");
             let rounds = trial["turns"]["rounds"].as_array().unwrap();
-            assert_eq!(rounds.len(), 4, "of two turns of 100 ms");
+            assert_eq!(rounds.len(), 4, "rounds of two turns of 100 ms");
             assert!(
                 rounds.iter().all(|round| round["throughput_rps"].as_f64().unwrap() > 0.0),
                 "{rounds:?}"
@@ -55,13 +52,13 @@ fn servers_in_turns_are_idle_between() {
             assert_eq!(
                 n("started"),
                 n("completed"),
-                "what was under way at the end of a turn was answered"
+                "requests in flight at the end of a turn had responses"
             );
         }
     }
 }
 
-/// In a fixed order, a difference between two subjects may be one of their places.
+/// In a fixed order, a difference between two subjects may be caused by their positions.
 #[test]
 fn fixed_order_starts_alike_and_ranks_no_subject() {
     let place = Place::new();
@@ -84,7 +81,7 @@ fn crash_in_turns_preserves_other_trial() {
     let place = Place::new();
     place.add_unruly("bad", &["--mode", "crash", "--after", "300"], "");
     let (status, report) = run(&place, &["bad", "null"], 1);
-    assert_eq!(status, 3, "a subject failed, and the status says so");
+    assert_eq!(status, 3, "the exit status of a run with a failed subject");
     let [null] = trials(&report, "null")[..] else { panic!("{report:#}") };
     assert_eq!((null["load"]["duration_s"].as_f64(), &null["turns"]), (Some(0.8), &Value::Null));
     let bad = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "bad").unwrap();
@@ -110,10 +107,10 @@ fn duet_run_reports_cost_per_request() {
     place.assert_nothing_is_left();
     let report = place.report();
     for block in 0..2 {
-        let both = ["one", "other"].map(|subject| trials(&report, subject)[block]);
-        let began = both.map(|trial| trial["duet"]["began_ns"].as_u64().unwrap());
-        assert_eq!(began[0], began[1], "they were loaded at the same time");
-        both.into_iter().for_each(assert_loaded_at_once);
+        let pair = ["one", "other"].map(|subject| trials(&report, subject)[block]);
+        let began = pair.map(|trial| trial["duet"]["began_ns"].as_u64().unwrap());
+        assert_eq!(began[0], began[1], "both subjects began at the same instant");
+        pair.into_iter().for_each(assert_loaded_at_once);
         let alone = trials(&report, "null")[block];
         assert_eq!(
             (&alone["duet"], alone["load"]["duration_s"].as_f64()),
@@ -155,7 +152,7 @@ fn assert_loaded_at_once(trial: &Value) {
         (&Value::from(2), &Value::from(1.2))
     );
     let rounds = trial["duet"]["rounds"].as_array().unwrap();
-    assert_eq!(rounds.len(), 2, "of half a second or more");
+    assert_eq!(rounds.len(), 2, "rounds of half a second or more");
     let caveats = trial["caveats"].as_array().unwrap();
     let codes: Vec<&str> = caveats.iter().map(|c| c["code"].as_str().unwrap()).collect();
     assert!(codes.contains(&"at_once") && !codes.contains(&"generator_starved"), "{codes:?}");

@@ -57,10 +57,13 @@ fn assert_output(wanted: &[String], printed: &str) {
         } else {
             lines.next().filter(|line| is_like(wanted, line))
         };
-        assert!(found.is_some(), "{wanted:?} is not in what is printed there:\n{printed}");
+        assert!(found.is_some(), "{wanted:?} is missing in the output:\n{printed}");
         may_skip = false;
     }
-    assert!(may_skip || lines.next().is_none(), "more is printed than the page says:\n{printed}");
+    assert!(
+        may_skip || lines.next().is_none(),
+        "the output has more lines than the page:\n{printed}"
+    );
 }
 
 #[test]
@@ -79,7 +82,7 @@ fn tutorial_commands_print_documented_output() {
             files += 1;
             continue;
         }
-        assert_eq!(info, "console", "a block is a file with its name, or what is typed");
+        assert_eq!(info, "console", "a block must be a file with its name, or commands");
         let typed = lines[0].strip_prefix("$ ").expect("a command first");
         let mut shell = place.command(Path::new("sh"));
         let path = std::env::var("PATH").unwrap();

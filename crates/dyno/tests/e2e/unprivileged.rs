@@ -43,7 +43,7 @@ fn short_demo_runs_as_ordinary_user() {
         .replace("repeats = 5", "repeats = 1")
         .replace("\"800ms\"", "\"300ms\"")
         .replace("[1, 64, 256]", "[1, 16]");
-    assert_ne!(suite, short, "the demo suite has changed its form");
+    assert_ne!(suite, short, "the demo suite has another form than expected");
     fs::write(place.path().join("suite.toml"), short).unwrap();
     let output = place.dyno_as_ordinary_user(&["run", "suite.toml"]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
@@ -68,9 +68,9 @@ fn check(report: &Value, unmet: &[&str]) {
         let name = subject["name"].as_str().unwrap();
         let trials: Vec<&Value> =
             report["trials"].as_array().unwrap().iter().filter(|t| t["subject"] == name).collect();
-        if let Some(why) = subject["skipped"].as_str() {
-            assert!(unmet.contains(&name) && trials.is_empty(), "{name}: {why}");
-            not_run(&format!("{name} as an ordinary user: {why}"));
+        if let Some(reason) = subject["skipped"].as_str() {
+            assert!(unmet.contains(&name) && trials.is_empty(), "{name}: {reason}");
+            not_run(&format!("{name} as an ordinary user: {reason}"));
             continue;
         }
         assert_eq!(
@@ -87,13 +87,13 @@ fn check(report: &Value, unmet: &[&str]) {
             // Values that this user may not read are empty, with the reason.
             if trial["server"]["calls"].is_null() {
                 let caveats = trial["caveats"].as_array().unwrap();
-                let why = caveats
+                let reason = caveats
                     .iter()
                     .find(|c| c["code"] == "syscalls_not_measured")
                     .expect("a caveat");
                 assert!(
-                    why["message"].as_str().unwrap().contains("were not counted: "),
-                    "{name}: {why}"
+                    reason["message"].as_str().unwrap().contains("were not counted: "),
+                    "{name}: {reason}"
                 );
                 assert!(trial["server"]["working"].is_null(), "{name}");
             }

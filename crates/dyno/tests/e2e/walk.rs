@@ -65,8 +65,8 @@ pub fn planned_with(subjects: &Path, suite: &str) -> Planned {
 /// Returns whether this user may create network namespaces for servers, and prints why not.
 pub fn can_make_networks() -> bool {
     let refused = Network::pair().map(drop);
-    if let Err(why) = &refused {
-        not_run(&format!("starts in networks of their own: {why}"));
+    if let Err(reason) = &refused {
+        not_run(&format!("starts in networks of their own: {reason}"));
     }
     refused.is_ok()
 }

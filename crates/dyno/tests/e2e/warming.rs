@@ -1,4 +1,4 @@
-//! Starts are warmed until they are steady, and what is not warm is not measured.
+//! Tests that starts are warmed until they are steady, and that cold servers are not measured.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::drive::{Place, text};
 
-/// Runs one unruly server with these keys of `[load]`, and returns the exit status, all that was
-/// said, and the report.
+/// Runs one unruly server with these keys of `[load]`. Returns the exit status, the output and the
+/// report.
 fn run(place: &Place, arguments: &[&str], load: &str) -> (Option<i32>, String, Value) {
     place.add_unruly("bad", arguments, "");
     let suite = format!(
@@ -39,13 +39,13 @@ fn cold_server_is_warmed_with_all_workloads() {
     assert_eq!(warm_up["ended"], "steady", "{message}");
     assert!(message.contains("warm after"), "{message}");
     let slices = warm_up["slices"].as_array().unwrap();
-    // Eight rounds of the two workloads would do for a server that is warm.
+    // For a warm server, eight rounds of the two workloads are enough.
     assert!(slices.len() > 16, "{} slices", slices.len());
     let count_slices =
         |workload: usize| slices.iter().filter(|s| s["workload"] == workload).count();
     assert_eq!(count_slices(0), count_slices(1), "workloads take turns");
     let speed = |slice: &Value| slice["throughput_rps"].as_f64().unwrap();
-    // The best of the later half: on a busy machine any one slice may have had no CPU.
+    // The best of the later half, because on a busy machine any slice may have had no CPU.
     let best = slices[slices.len() / 2..].iter().map(speed).fold(0.0, f64::max);
     assert!(best > 2.0 * speed(&slices[0]), "{warm_up:#}");
     let trials = report["trials"].as_array().unwrap();
@@ -62,7 +62,7 @@ fn cold_server_is_warmed_with_all_workloads() {
     assert_eq!(
         summaries,
         [(text, Some(2)), (text, Some(4)), (json, Some(2)), (json, Some(4))],
-        "whatever order they ran in"
+        "in any order of the workloads"
     );
     let mut places: Vec<_> = trials.iter().map(|t| t["place"].as_u64().unwrap()).collect();
     places.sort_unstable();

@@ -1,4 +1,4 @@
-//! `dyno watch`: a running server under load from another program.
+//! Tests `dyno watch` with a running server under load from another program.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::drive::{DYNO, Place, Server, free_port, not_run, soon, text};
 
-fn looks(output: &[u8]) -> Vec<Value> {
+fn samples(output: &[u8]) -> Vec<Value> {
     let text = String::from_utf8(output.to_vec()).unwrap();
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
@@ -30,13 +30,16 @@ fn watch_by_port_observes_loaded_server() {
         "watch", "--port", &port, "-d", "2s", "-i", "500ms", "--format", "json", "--report", report,
     ]);
     assert!(output.status.success(), "{}", text(&output));
-    let all = looks(&output.stdout);
-    assert!((3..=4).contains(&all.len()), "{all:#?}");
-    for (look, next) in all.iter().zip(&all[1..]) {
-        assert_eq!(look["schema"], "dyno.watch/1");
-        assert_eq!(look["end_s"], next["start_s"], "nothing lies between two looks");
+    let samples = samples(&output.stdout);
+    assert!((3..=4).contains(&samples.len()), "{samples:#?}");
+    for (sample, next) in samples.iter().zip(&samples[1..]) {
+        assert_eq!(sample["schema"], "dyno.watch/1");
+        assert_eq!(
+            sample["end_s"], next["start_s"],
+            "each sample begins at the end of the last one"
+        );
     }
-    let last = all.last().unwrap();
+    let last = samples.last().unwrap();
     assert!(last["cpus"].as_f64().is_some_and(|cpus| cpus > 0.0), "{last:#}");
     assert!(last["sockets"]["connections"].as_u64().is_some_and(|n| n >= 8), "{last:#}");
     let calls = &last["syscalls"]["by_name_per_s"];
@@ -84,32 +87,33 @@ fn watch_ends_with_openmetrics_and_reports_server_exit() {
     assert!(text(&output).contains("has ended"), "{}", text(&output));
 }
 
-/// Processes of a shell's script at the last look of `dyno watch`, which lasts for 3 s.
-fn processes_at_the_end(script: &str, more: &[&str]) -> u64 {
+/// Returns the processes of a shell script at the last sample of `dyno watch`, which runs for 3 s.
+fn processes_at_the_end(script: &str, options: &[&str]) -> u64 {
     let place = Place::new();
     let mut server = Command::new("setsid").args(["sh", "-c", script]).spawn().unwrap();
     let pid = server.id().to_string();
     let args = ["watch", "--pid", &pid, "-d", "3s", "-i", "250ms", "--format", "json"];
-    let output = place.dyno(&[&args, more].concat());
+    let output = place.dyno(&[&args, options].concat());
     assert!(Command::new("pkill").args(["-9", "-s", &pid]).status().unwrap().success());
     server.wait().unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    let last = looks(&output.stdout).pop().unwrap();
+    let last = samples(&output.stdout).pop().unwrap();
     last["processes"].as_u64().unwrap_or_else(|| panic!("{last:#}"))
 }
 
 #[test]
 fn watch_includes_process_with_ended_parent() {
-    // The shell in between ends after a second. Its child goes on, and the server starts another.
+    // The intermediate shell ends after a second. Its child continues, and the server starts
+    // another process.
     let script = "sh -c 'sleep 60 & sleep 1'; sleep 60";
     assert_eq!(processes_at_the_end(script, &["--outside"]), 3);
 }
 
-/// The process in between ends at once, so that no look sees which process is whose parent.
+/// The intermediate process ends at once, so no sample shows the parent of the orphan.
 #[test]
 fn watch_includes_orphaned_process() {
     if let Some(refusal) = dyno_observer::probes::refusal() {
-        return not_run(&format!("orphans of a watched server: {}", refusal.why));
+        return not_run(&format!("orphans of a watched server: {}", refusal.reason));
     }
     // The shell, its last sleep, and the orphan.
     assert_eq!(processes_at_the_end("sleep 1; (sleep 60 &); sleep 60", &[]), 3);
@@ -164,7 +168,7 @@ fn watch_with_closed_output_completes_its_page() {
     let output = watch.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(141), "{}", text(&output));
     let page = std::fs::read_to_string(place.path().join("page.html")).unwrap();
-    assert!(page.contains("1.4 s") || page.contains("1.40 s"), "the page is of the whole time");
+    assert!(page.contains("1.4 s") || page.contains("1.40 s"), "the page covers the whole time");
 }
 
 #[test]
@@ -211,7 +215,7 @@ fn watch_reads_sockets_in_other_network() {
     server.kill().unwrap();
     server.wait().unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    let last = looks(&output.stdout).pop().unwrap();
+    let last = samples(&output.stdout).pop().unwrap();
     assert_eq!(last["sockets"]["listeners"][0]["port"].to_string(), port, "{last:#}");
     assert_eq!(by_port.status.code(), Some(2), "it is in another network: {}", text(&by_port));
     assert!(text(&by_port).contains("another network"), "{}", text(&by_port));

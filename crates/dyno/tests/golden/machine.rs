@@ -210,13 +210,14 @@ impl Machine {
 
     /// Returns the record of a trial. `None`: the server has exited before it.
     fn trial(&self, plan: &Plan, trial: usize) -> Option<TrialRecord> {
-        let of_launch = plan.trials[trial].launch;
-        let launch = &plan.launches[of_launch];
+        let launch_index = plan.trials[trial].launch;
+        let launch = &plan.launches[launch_index];
         if !takes_part(plan.subject_of(launch.arms[0])) {
             return None;
         }
         let server = self.server(plan, launch);
-        let before = plan.trials[..trial].iter().filter(|other| other.launch == of_launch).count();
+        let before =
+            plan.trials[..trial].iter().filter(|other| other.launch == launch_index).count();
         let fails = server.fails.as_ref().filter(|fails| fails.block == launch.block);
         if fails.is_some_and(|fails| before > fails.after) {
             return None;
@@ -226,7 +227,7 @@ impl Machine {
         load.server_failure = fails.filter(|_| is_last).map(|fails| fails.message.clone());
         Some(TrialRecord {
             trial,
-            start: of_launch,
+            start: launch_index,
             load,
             checks: vec![passed_check()],
             ceiling: None,

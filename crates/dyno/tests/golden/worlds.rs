@@ -27,8 +27,8 @@ fn assert_world(name: &str) {
 
 /// Returns the codes of caveats above `info`.
 fn reported_codes(report: &Report) -> BTreeSet<&'static str> {
-    let of_trials = report.trials.iter().flat_map(|trial| &trial.caveats);
-    let all = report.caveats.iter().chain(of_trials);
+    let trial_caveats = report.trials.iter().flat_map(|trial| &trial.caveats);
+    let all = report.caveats.iter().chain(trial_caveats);
     all.filter(|c: &&Caveat| c.severity > Severity::Info).map(|c| c.code.name()).collect()
 }
 

@@ -12,7 +12,7 @@ pub type Imports = BTreeMap<String, BTreeSet<String>>;
 const TESTS_ONLY: &str = "#[cfg(test)]\n";
 
 /// The module of a file below the `src` folder of its crate. `None`: no Rust file.
-pub fn module_of(file: &str) -> Option<String> {
+pub fn module_name(file: &str) -> Option<String> {
     let path = file.strip_suffix(".rs")?;
     let parts: Vec<&str> = path.split('/').filter(|part| *part != "mod").collect();
     match parts[..] {
@@ -71,14 +71,14 @@ pub fn cycles(imports: &Imports) -> Vec<BTreeSet<String>> {
 
 /// The modules that are imported from here, directly or through others.
 fn reach<'a>(imports: &'a Imports, from: &str) -> BTreeSet<&'a String> {
-    let mut seen = BTreeSet::new();
+    let mut visited = BTreeSet::new();
     let mut open: Vec<&String> = imports[from].iter().collect();
     while let Some(module) = open.pop() {
-        if seen.insert(module) {
+        if visited.insert(module) {
             open.extend(imports.get(module).into_iter().flatten());
         }
     }
-    seen
+    visited
 }
 
 /// The text up to the tests at its end.
@@ -194,33 +194,33 @@ fn resolve(
 mod tests {
     use super::*;
 
-    fn crate_of(files: &[(&str, &str)]) -> Imports {
+    fn crate_imports(files: &[(&str, &str)]) -> Imports {
         let files = files.iter().map(|(module, text)| ((*module).into(), (*text).into()));
         imports(&files.collect())
     }
 
     #[test]
     fn imports_are_found() {
-        assert_eq!(module_of("load/mod.rs").as_deref(), Some("load"));
-        assert_eq!(module_of("load/page.html"), None);
-        let found = crate_of(&[
+        assert_eq!(module_name("load/mod.rs").as_deref(), Some("load"));
+        assert_eq!(module_name("load/page.html"), None);
+        let imports = crate_imports(&[
             ("", "pub use load::Load;"),
             ("load", "use super::place;\nfn f() { crate::words::say() }\n// crate::price"),
             ("place", "use crate::{words::{self, say}, Load};"),
             ("words", "#[cfg(test)]\nmod tests { use crate::load; }"),
             ("price", "use std::fmt;"),
         ]);
-        let names = |module: &str| found[module].iter().map(String::as_str).collect::<Vec<_>>();
+        let names = |module: &str| imports[module].iter().map(String::as_str).collect::<Vec<_>>();
         assert_eq!(names("load"), ["place", "words"]);
         assert_eq!(names("place"), ["load", "words"]);
         assert_eq!((names("words").len(), names("price").len()), (0, 0));
         let group: BTreeSet<String> = ["load", "place"].map(String::from).into();
-        assert_eq!(cycles(&found), [group]);
+        assert_eq!(cycles(&imports), [group]);
     }
 
     #[test]
     fn modules_of_tests_alone_are_left_out() {
-        let found = crate_of(&[
+        let imports = crate_imports(&[
             ("", "#[cfg(test)]\npub(crate) mod fixture;\nmod load;"),
             ("fixture", "use crate::load;"),
             ("fixture::world", "use crate::load;"),
@@ -228,17 +228,17 @@ mod tests {
             ("load", "#[cfg(test)]\nmod cases;\nuse crate::{fixture, fixtures};"),
             ("load::cases", "use super::f;"),
         ]);
-        assert_eq!(found.keys().collect::<Vec<_>>(), ["fixtures", "load"]);
-        assert_eq!(found["load"].iter().collect::<Vec<_>>(), ["fixtures"]);
+        assert_eq!(imports.keys().collect::<Vec<_>>(), ["fixtures", "load"]);
+        assert_eq!(imports["load"].iter().collect::<Vec<_>>(), ["fixtures"]);
     }
 
     #[test]
     fn modules_that_import_in_one_direction_are_no_cycle() {
-        let found =
-            crate_of(&[("", ""), ("a", "use crate::b;"), ("b", "use crate::c;"), ("c", "")]);
-        assert_eq!(cycles(&found), []);
+        let imports =
+            crate_imports(&[("", ""), ("a", "use crate::b;"), ("b", "use crate::c;"), ("c", "")]);
+        assert_eq!(cycles(&imports), []);
         let ring =
             [("", ""), ("a", "use crate::b;"), ("b", "use crate::c;"), ("c", "use crate::a;")];
-        assert_eq!(cycles(&crate_of(&ring))[0].len(), 3);
+        assert_eq!(cycles(&crate_imports(&ring))[0].len(), 3);
     }
 }

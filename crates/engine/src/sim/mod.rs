@@ -407,7 +407,7 @@ impl Driver for SimDriver {
     fn flush(&mut self, on_handed_over: &mut dyn FnMut(ConnId, Instant)) {
         for conn in std::mem::take(&mut self.queued) {
             let Some(connection) = self.conns.get_mut(&conn) else { continue };
-            if self.world.server.reads.is_some_and(|most| connection.taken >= most) {
+            if self.world.server.reads.is_some_and(|limit| connection.taken >= limit) {
                 // The server does not read these bytes, nor any queued later.
                 continue;
             }

@@ -274,7 +274,7 @@ pub(super) struct SimulatedServer {
 struct EncodedResponses {
     ok: h2::EncodedResponse,
     failed: h2::EncodedResponse,
-    wrong: h2::EncodedResponse,
+    incorrect_body: h2::EncodedResponse,
     malformed: h2::EncodedResponse,
 }
 
@@ -288,7 +288,7 @@ impl EncodedResponses {
         EncodedResponses {
             ok: response("200", "content-type", &length, body),
             failed: response("500", "content-type", "4", b"oops"),
-            wrong: response("200", "content-type", &length, &vec![b'?'; body.len()]),
+            incorrect_body: response("200", "content-type", &length, &vec![b'?'; body.len()]),
             malformed: response("200", "Content-Type", &length, body),
         }
     }
@@ -396,9 +396,16 @@ impl SimulatedServer {
             }
             ExpectBehavior::Both => {
                 peer.is_finished = true;
-                let mut both = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
-                both.extend(encode::response(200, "OK", "text/plain", 0, false, &self.model.body));
-                both
+                let mut responses = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
+                responses.extend(encode::response(
+                    200,
+                    "OK",
+                    "text/plain",
+                    0,
+                    false,
+                    &self.model.body,
+                ));
+                responses
             }
         };
         peer.continues_at_ns = Some(at_ns);
@@ -442,9 +449,16 @@ impl SimulatedServer {
                 NextConnectionState::KeepOpen,
             ),
             Some(Fault::Body) => {
-                let wrong = vec![b'?'; body.len()];
+                let incorrect_body = vec![b'?'; body.len()];
                 (
-                    encode::response(200, "OK", "text/plain", wrong.len(), false, &wrong),
+                    encode::response(
+                        200,
+                        "OK",
+                        "text/plain",
+                        incorrect_body.len(),
+                        false,
+                        &incorrect_body,
+                    ),
                     NextConnectionState::KeepOpen,
                 )
             }
@@ -577,7 +591,7 @@ impl SimulatedServer {
         match fault {
             None | Some(Fault::GoAway) => wire.respond(stream, &self.responses.ok, &mut bytes),
             Some(Fault::Status) => wire.respond(stream, &self.responses.failed, &mut bytes),
-            Some(Fault::Body) => wire.respond(stream, &self.responses.wrong, &mut bytes),
+            Some(Fault::Body) => wire.respond(stream, &self.responses.incorrect_body, &mut bytes),
             Some(Fault::Malformed) => wire.respond(stream, &self.responses.malformed, &mut bytes),
             Some(Fault::StreamReset) => wire.reset(stream, ErrorCode::InternalError, &mut bytes),
             Some(Fault::Reset) => next_state = NextConnectionState::Reset,

@@ -184,20 +184,20 @@ impl Worker {
         self.end_all_stalls(conn, now);
         let slot = &mut self.slots[conn as usize];
         let was_unused = slot.is_unused();
-        let mut lost = slot.take_in_flight();
+        let mut lost_exchanges = slot.take_in_flight();
         if failed_to_connect {
-            lost.extend(slot.assigned.drain(..));
+            lost_exchanges.extend(slot.assigned.drain(..));
         }
-        if failed_to_connect || !lost.is_empty() {
+        if failed_to_connect || !lost_exchanges.is_empty() {
             *self.connection_failures.entry(first.name().into()).or_default() += 1;
         }
         // The next connection takes the assigned requests, so a failure counts for the back-off
         // even if only they are left.
         let slot = &mut self.slots[conn as usize];
         slot.failures +=
-            u32::from(failed_to_connect || !lost.is_empty() || !slot.assigned.is_empty());
+            u32::from(failed_to_connect || !lost_exchanges.is_empty() || !slot.assigned.is_empty());
         self.drop_connection(conn, driver);
-        for (i, exchange) in lost.iter().enumerate() {
+        for (i, exchange) in lost_exchanges.iter().enumerate() {
             // The failure had happened at the instant of the completion, or is our own decision at
             // this instant.
             self.on_exchange_end(conn, exchange, if i == 0 { first } else { others }, now, None);
@@ -222,10 +222,10 @@ impl Worker {
         *self.connection_failures.entry(reason.name().into()).or_default() += 1;
         self.end_all_stalls(conn, now);
         let slot = &mut self.slots[conn as usize];
-        let lost = slot.take_in_flight();
+        let lost_exchanges = slot.take_in_flight();
         slot.failures += 1;
         self.drop_connection(conn, driver);
-        for exchange in &lost {
+        for exchange in &lost_exchanges {
             // Our own decision at this instant.
             self.on_exchange_end(conn, exchange, outcome, now, None);
         }
@@ -260,8 +260,8 @@ impl Worker {
         let slot = &self.slots[conn as usize];
         let (served, has_responded) = (slot.served, slot.has_responded);
         let was_unused = slot.is_unused();
-        let most = self.config.policy.requests_per_connection;
-        let has_served_all = most.is_some_and(|most| served >= most);
+        let max_requests = self.config.policy.requests_per_connection;
+        let has_served_all = max_requests.is_some_and(|max| served >= max);
         let is_over = slot.state == ConnectionState::Up && slot.in_flight() == 0;
         let is_closed = is_over && (has_served_all || slot.is_draining());
         if is_closed {
@@ -314,11 +314,11 @@ impl Worker {
 }
 
 /// Counts a failure by name, or as `other` if there are too many names.
-pub(super) fn count_kind(kinds: &mut BTreeMap<String, u64>, name: &str, most: usize) {
+pub(super) fn count_kind(kinds: &mut BTreeMap<String, u64>, name: &str, max_kinds: usize) {
     if let Some(n) = kinds.get_mut(name) {
         *n += 1;
     } else {
-        let name = if kinds.len() < most { name } else { "other" };
+        let name = if kinds.len() < max_kinds { name } else { "other" };
         *kinds.entry(name.into()).or_default() += 1;
     }
 }

@@ -44,7 +44,12 @@ impl Frames {
     }
 
     /// Returns the record of a trial. `used`: the counts of its measured window.
-    pub(super) fn report(&self, used: &Frames, protocol: Protocol, asked: u32) -> Option<Http2Use> {
+    pub(super) fn report(
+        &self,
+        used: &Frames,
+        protocol: Protocol,
+        requested_streams: u32,
+    ) -> Option<Http2Use> {
         if self.connections == 0 && !protocol.is_h2() {
             return None;
         }
@@ -52,7 +57,7 @@ impl Frames {
             connections: self.connections,
             fallen_back: self.fallen_back,
             upgrades_declined: self.declined,
-            streams_asked: asked,
+            streams_asked: requested_streams,
             streams_granted: self.granted,
             streams_most: self.counts.most_streams,
             received: direction(&used.counts.received),

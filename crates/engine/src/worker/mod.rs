@@ -2,16 +2,18 @@
 //! runs one.
 //!
 //! The module is split by task. `time`: phases, deadlines and due work. `connections`: connecting,
-//! TLS, failures and reconnects. `exchanges`: requests and responses. `streams`: the same over
-//! HTTP/2. `continues`: bodies that wait for 100 (Continue). `frames`: counts specific to HTTP/2.
-//! `pages`: documents with their resources. `uploads`: requests that leave in several pieces.
-//! `unsolicited`: bytes that answer no request.
+//! TLS, failures and reconnects. `requests`: slots with free capacity, and requests on them.
+//! `responses`: received bytes and the exchanges that they end. `streams`: requests and responses
+//! over HTTP/2. `continues`: bodies that wait for 100 (Continue). `frames`: counts specific to
+//! HTTP/2. `pages`: documents with their resources. `uploads`: requests that leave in several
+//! pieces. `unsolicited`: bytes that answer no request.
 
 mod connections;
 mod continues;
-mod exchanges;
 mod frames;
 mod pages;
+mod requests;
+mod responses;
 mod streams;
 mod time;
 mod unsolicited;

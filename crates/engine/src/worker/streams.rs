@@ -1,5 +1,5 @@
-//! Sends and reads exchanges as HTTP/2 streams: the counterpart of `exchanges`, which handles
-//! HTTP/1.1.
+//! Sends and reads exchanges as HTTP/2 streams: the counterpart of `requests` and `responses`,
+//! which handle HTTP/1.1.
 
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Http2;
@@ -7,7 +7,7 @@ use dyno_wire::h2::settings::ClientSettings;
 use dyno_wire::h2::{Client, ClientEvent, EncodedRequest, ErrorCode, Http2Error, Io, StreamKey};
 
 use super::Worker;
-use super::exchanges::{ConnectionAfterRead, WireError};
+use super::responses::{ConnectionAfterRead, WireError};
 use crate::driver::{ConnId, Driver};
 use crate::expect::ResponseState;
 use crate::slot::{
@@ -383,7 +383,7 @@ impl Worker {
         let limit = h2.client.peer().max_concurrent_streams;
         if let Some(limit) = limit {
             self.frames.granted =
-                Some(self.frames.granted.map_or(limit, |least: u32| least.min(limit)));
+                Some(self.frames.granted.map_or(limit, |granted: u32| granted.min(limit)));
         }
         // The settings had arrived at the instant of the completion. Repeated settings do not
         // extend the time-out. Nor does a limit above zero that is revoked in the same read: only

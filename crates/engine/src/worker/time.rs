@@ -302,14 +302,14 @@ impl Worker {
             if due > now {
                 next = next.min(due);
             } else {
-                let others =
+                let other_outcome =
                     if outcome == Outcome::ConnectTimeout { outcome } else { Outcome::Cancelled };
                 if outcome.is_timeout()
                     && let Some(progress) = self.slots[conn as usize].response_progress()
                 {
                     progress.count(&mut self.timeouts);
                 }
-                self.fail(conn, outcome, others, now, driver);
+                self.fail(conn, outcome, other_outcome, now, driver);
             }
         }
         // A request that starts now cannot be overdue before its full limit.

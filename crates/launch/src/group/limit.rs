@@ -12,22 +12,25 @@ use dyno_observer::cgroup::Group;
 /// Period of a CPU quota, the kernel's default.
 const PERIOD_US: u64 = 100_000;
 
-/// Sets the limits of a group and reads each back. `why_not`: reason why there is no group.
+/// Sets the limits of a group and reads each back. `unavailable_reason`: why there is no group.
 #[must_use]
 pub fn limit(
     group: &Group,
     limits: &Limits,
     cpus: &[u32],
-    why_not: Option<&str>,
+    unavailable_reason: Option<&str>,
 ) -> Vec<LimitReadBack> {
     let mut results = Vec::new();
     if let Some(quota) = limits.cpus {
-        results.push(set(LimitKind::CpuQuota, &format!("{quota} CPUs"), why_not, || {
-            set_quota(group, quota)
-        }));
+        results.push(set(
+            LimitKind::CpuQuota,
+            &format!("{quota} CPUs"),
+            unavailable_reason,
+            || set_quota(group, quota),
+        ));
     }
     if let Some(bytes) = limits.memory_bytes {
-        results.push(set(LimitKind::Memory, &format!("{bytes} bytes"), why_not, || {
+        results.push(set(LimitKind::Memory, &format!("{bytes} bytes"), unavailable_reason, || {
             set_memory(group, bytes)
         }));
     }
@@ -42,14 +45,14 @@ pub fn limit(
 fn set(
     kind: LimitKind,
     requested: &str,
-    why_not: Option<&str>,
+    unavailable_reason: Option<&str>,
     set: impl FnOnce() -> io::Result<String>,
 ) -> LimitReadBack {
-    let result =
-        why_not.map_or_else(|| set().map_err(|e| e.to_string()), |why| Err(why.to_string()));
+    let result = unavailable_reason
+        .map_or_else(|| set().map_err(|e| e.to_string()), |reason| Err(reason.to_string()));
     let (read_back, reason) = match result {
         Ok(text) => (Some(text), None),
-        Err(why) => (None, Some(why)),
+        Err(reason) => (None, Some(reason)),
     };
     LimitReadBack { kind, asked: requested.into(), read_back, reason }
 }

@@ -16,12 +16,12 @@ fn group_is_created_limited_and_removed() {
     // The guard of a test is this test program, which ends at once with the unknown argument.
     let groups = Groups::prepare(Layout::read(), &Guard::start().unwrap());
     let group = groups.make(&format!("dyno-{}-test", std::process::id())).unwrap();
-    if let Some(why) = groups.unavailable_reason() {
+    if let Some(reason) = groups.unavailable_reason() {
         // For an ordinary user, the result has the reason why a limit is missing.
         let limits = Limits { cpus: Some(0.5), ..Limits::default() };
-        let set = limit(&group, &limits, &[0], Some(why));
-        assert_eq!(set[0].reason.as_deref(), Some(why));
-        not_run(&format!("limits of a control group: {why}"));
+        let set = limit(&group, &limits, &[0], Some(reason));
+        assert_eq!(set[0].reason.as_deref(), Some(reason));
+        not_run(&format!("limits of a control group: {reason}"));
         return;
     }
     let limits = Limits { cpus: Some(0.5), memory_bytes: Some(64 << 20), open_files: None };
@@ -37,8 +37,8 @@ fn group_is_created_limited_and_removed() {
 #[test]
 fn groups_that_a_subject_creates_are_removed_with_it() {
     let groups = Groups::prepare(Layout::read(), &Guard::start().unwrap());
-    if let Some(why) = groups.unavailable_reason() {
-        not_run(&format!("control groups below a subject's: {why}"));
+    if let Some(reason) = groups.unavailable_reason() {
+        not_run(&format!("control groups below a subject's: {reason}"));
         return;
     }
     let name = format!("dyno-{}-7-below", std::process::id());
@@ -57,8 +57,9 @@ fn groups_that_a_subject_creates_are_removed_with_it() {
         }
         fs::write(deep.join("cgroup.procs"), child.first.to_string()).unwrap();
     }
-    let mut own = group.folders().map(|f| fs::read_to_string(f.join("cgroup.procs")).unwrap());
-    assert!(own.all(|pids| pids.is_empty()), "the process is still in its first groups");
+    let mut memberships =
+        group.folders().map(|f| fs::read_to_string(f.join("cgroup.procs")).unwrap());
+    assert!(memberships.all(|pids| pids.is_empty()), "the process is still in its first groups");
     assert_eq!(group.pids(), [child.first]);
     assert!(
         groups

@@ -140,7 +140,9 @@ mod tests {
 
     /// `None`: this user may not create networks.
     fn pair() -> Option<Network> {
-        Network::pair().inspect_err(|why| not_run(&format!("networks of servers' own: {why}"))).ok()
+        Network::pair()
+            .inspect_err(|reason| not_run(&format!("networks of servers' own: {reason}")))
+            .ok()
     }
 
     #[test]

@@ -102,14 +102,14 @@ mod tests {
 
     #[test]
     fn calls_are_named_as_in_their_manual_pages() {
-        let known = [
+        let names = [
             (0, "read"),
             (20, "writev"),
             (232, "epoll_wait"),
             (426, "io_uring_enter"),
             (457, "statmount"),
         ];
-        for (number, expected) in known {
+        for (number, expected) in names {
             assert_eq!(name(number), expected);
         }
         assert_eq!(

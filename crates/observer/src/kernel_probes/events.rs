@@ -68,7 +68,7 @@ const OTHER: &str = "other";
 #[derive(Debug)]
 pub(super) struct Events {
     /// Tracepoint of all calls.
-    all: u64,
+    total: u64,
     /// Tracepoints of the calls in [`NAMED`].
     named: BTreeMap<&'static str, u64>,
     /// Parties by number. `None`: the number is unused.
@@ -104,19 +104,19 @@ impl Events {
     /// There are no tracepoints, or this user may not read or count them.
     pub(super) fn load() -> Result<Events, ProgramError> {
         let points = Tracepoints::find().map_err(ProgramError::new)?;
-        let all = points.id("raw_syscalls/sys_enter").map_err(ProgramError::new)?;
+        let total = points.id("raw_syscalls/sys_enter").map_err(ProgramError::new)?;
         let named_point = |name: &'static str| {
             Some((name, points.id(&format!("syscalls/sys_enter_{name}")).ok()?))
         };
         let events = Events {
-            all,
+            total,
             named: NAMED.into_iter().filter_map(named_point).collect(),
             parties: [const { None }; PARTIES as usize],
             open: Vec::new(),
             sums: BTreeMap::new(),
         };
         // Opened only to check that counting is allowed.
-        open_counter(all, 0).map_err(ProgramError::new)?;
+        open_counter(total, 0).map_err(ProgramError::new)?;
         Ok(events)
     }
 
@@ -164,7 +164,7 @@ impl Events {
             for tid in proc::trees(&party.roots).into_iter().flat_map(tids) {
                 let is_selected = |name| with_all_names || was_counted(number, name);
                 let named = self.named.iter().filter(|(name, _)| is_selected(**name));
-                let points = named.map(|(name, id)| (Some(*name), *id)).chain([(None, self.all)]);
+                let points = named.map(|(name, id)| (Some(*name), *id)).chain([(None, self.total)]);
                 for (name, id) in points {
                     match open_counter(id, tid) {
                         Ok(counter) => self.open.push((number, name, counter)),
@@ -297,17 +297,17 @@ mod tests {
 
     #[test]
     fn count_of_other_calls_never_falls() {
-        let sums = |read, all| [((0, Some("read")), read), ((0, None), all)].into();
+        let sums = |read, total| [((0, Some("read")), read), ((0, None), total)].into();
         let mut events = Events {
-            all: 0,
+            total: 0,
             named: [].into(),
             parties: [const { None }; _],
             open: vec![],
             sums: [].into(),
         };
         let party = events.reserve_party().unwrap();
-        let mut other = |read, all| {
-            events.sums = sums(read, all);
+        let mut other = |read, total| {
+            events.sums = sums(read, total);
             events.calls(party).unwrap().by_name[OTHER].count
         };
         assert_eq!([other(10, 12), other(20, 21), other(30, 35)], [2, 2, 5]);

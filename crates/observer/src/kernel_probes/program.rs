@@ -205,18 +205,18 @@ impl ObserverProgram {
         for cpu_calls in party_calls.iter() {
             let mut on_cpu = 0;
             let calls = cpu_calls.chunks_exact(CALL_WORDS).enumerate();
-            for (number, words) in calls.filter(|(_, words)| words[0] > 0) {
+            for (number, fields) in calls.filter(|(_, fields)| fields[0] > 0) {
                 let name = calls::name(number);
                 let call = counts.by_name.entry(name.into()).or_default();
                 // Sums of returned addresses and descriptors have no meaning.
-                let returned = Some(amount(name).map_or(0, |_| words[3]));
+                let returned = Some(amount(name).map_or(0, |_| fields[3]));
                 call.add(&CallUse {
-                    count: words[0],
-                    errors: Some(words[1]),
-                    again: Some(words[2]),
+                    count: fields[0],
+                    errors: Some(fields[1]),
+                    again: Some(fields[2]),
                     returned,
                 });
-                on_cpu += words[0];
+                on_cpu += fields[0];
             }
             counts.by_cpu.push(on_cpu);
         }
@@ -303,9 +303,9 @@ fn tracepoint<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoin
 }
 
 /// Converts words to the text before their first NUL.
-fn text(words: &[u64]) -> String {
+fn text(fields: &[u64]) -> String {
     let bytes: Vec<u8> =
-        words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
+        fields.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -325,8 +325,8 @@ mod tests {
 
     #[test]
     fn text_ends_before_its_first_nul() {
-        let words = [u64::from_ne_bytes(*b"C2 Compi"), u64::from_ne_bytes(*b"lerThre\0")];
-        assert_eq!(text(&words), "C2 CompilerThre");
+        let fields = [u64::from_ne_bytes(*b"C2 Compi"), u64::from_ne_bytes(*b"lerThre\0")];
+        assert_eq!(text(&fields), "C2 CompilerThre");
         assert_eq!(text(&[u64::from_ne_bytes(*b"ab\0cdefg"), 7]), "ab");
     }
 }

@@ -28,8 +28,8 @@ fn stat_line_with_parentheses_in_name_is_parsed() {
     };
     assert!(ignores(1 << 16) && !ignores(0x7fff_ffff & !(1 << 16)));
     assert_eq!(last_cpu(text), None);
-    let whole = format!("1 (x y) S 0 {} 7 0 0\n", "1 ".repeat(34).trim());
-    assert_eq!(last_cpu(&whole), Some(7));
+    let complete_line = format!("1 (x y) S 0 {} 7 0 0\n", "1 ".repeat(34).trim());
+    assert_eq!(last_cpu(&complete_line), Some(7));
     assert!(other_processes().iter().all(|other| other.pid != std::process::id()));
     assert_eq!(Stat::parse(""), None);
     assert_eq!(Stat::parse("1 (x) S 1"), None);
@@ -173,8 +173,8 @@ fn children_time_is_bounded_by_time_of_cpus() {
         ]
     };
     let in_ms = |children_ms| {
-        let all = cpu_ns_by_pid(&before, &after(children_ms), &[], 2000 * MS);
-        all.into_iter().map(|(_, ns)| ns / MS).collect::<Vec<_>>()
+        let used = cpu_ns_by_pid(&before, &after(children_ms), &[], 2000 * MS);
+        used.into_iter().map(|(_, ns)| ns / MS).collect::<Vec<_>>()
     };
     assert_eq!(in_ms([300, 900]), [600, 300, 900]);
     assert_eq!(in_ms([300, 1800]), [600, 300, 1100]);
@@ -187,12 +187,12 @@ fn listener_is_found_by_its_port() {
     for address in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
         let Ok(listener) = std::net::TcpListener::bind(address) else { continue };
         let port = listener.local_addr().unwrap().port();
-        let here = SocketAddrV4::new([127, 0, 0, 1].into(), port);
+        let address_here = SocketAddrV4::new([127, 0, 0, 1].into(), port);
         let us = std::process::id();
-        assert_eq!(listener_at(here).map(|(pid, _)| pid), Some(us), "{address}");
-        assert_eq!(listener_in_network_of(us, here), listener_at(here));
+        assert_eq!(listener_at(address_here).map(|(pid, _)| pid), Some(us), "{address}");
+        assert_eq!(listener_in_network_of(us, address_here), listener_at(address_here));
         drop(listener);
-        assert_eq!(listener_at(here), None);
+        assert_eq!(listener_at(address_here), None);
     }
 }
 
@@ -203,9 +203,12 @@ fn all_listeners_of_a_process_are_found() {
     let v6 = std::net::TcpListener::bind("[::1]:0");
     let mut expected = vec![v4.local_addr().unwrap()];
     expected.extend(v6.iter().map(|v6| v6.local_addr().unwrap()));
-    let found = listeners(&[us]);
+    let own_listeners = listeners(&[us]);
     // Other tests listen as well.
-    assert!(expected.iter().all(|addr| found.contains(addr)), "{expected:?} {found:?}");
+    assert!(
+        expected.iter().all(|addr| own_listeners.contains(addr)),
+        "{expected:?} {own_listeners:?}"
+    );
     assert_eq!(listeners(&[]), []);
     let closed = expected[0];
     drop(v4);

@@ -103,8 +103,8 @@ fn resolve_addresses(
     module: Option<&str>,
 ) -> FunctionNames {
     let list: Vec<u64> = match &addresses {
-        Input::AbsAddr(all) | Input::VirtOffset(all) | Input::FileOffset(all) => {
-            all.iter().copied().collect()
+        Input::AbsAddr(addresses) | Input::VirtOffset(addresses) | Input::FileOffset(addresses) => {
+            addresses.iter().copied().collect()
         }
     };
     let input = addresses.map(|_| list.as_slice());
@@ -148,13 +148,13 @@ fn jit_names<'a>(map: &'a str, addresses: &BTreeSet<u64>) -> HashMap<u64, &'a st
         let mut fields = line.splitn(3, ' ');
         Some((hex(fields.next()?)?, hex(fields.next()?)?, fields.next()?))
     };
-    let mut found = HashMap::new();
+    let mut names = HashMap::new();
     for (from, size, name) in map.lines().filter_map(entry) {
         for address in addresses.range(from..from.saturating_add(size)) {
-            found.insert(*address, name);
+            names.insert(*address, name);
         }
     }
-    found
+    names
 }
 
 #[cfg(test)]
@@ -165,9 +165,9 @@ mod tests {
     fn overwritten_jit_code_has_its_latest_name() {
         let map = "7f00 40 LazyCompile:~old a.js:1\n7f40 10 b\n0x7f10 0x10 LazyCompile:*new one \
                    a.js:2\nrubbish\n";
-        let found =
+        let names =
             jit_names(map, &[0x7eff, 0x7f00, 0x7f10, 0x7f1f, 0x7f20, 0x7f4f, 0x7f50].into());
-        let name = |at: u64| found.get(&at).copied();
+        let name = |at: u64| names.get(&at).copied();
         assert_eq!(name(0x7eff), None);
         assert_eq!(name(0x7f00), Some("LazyCompile:~old a.js:1"));
         assert_eq!([name(0x7f10), name(0x7f1f)], [Some("LazyCompile:*new one a.js:2"); 2]);

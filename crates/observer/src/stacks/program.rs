@@ -243,8 +243,8 @@ mod tests {
         assert!(raw.name.starts_with(b"worker\0"));
         assert_eq!((raw.ip, raw.sp, raw.bp), (0x1111, 0x7000, 0x7100));
         assert_eq!(raw.kernel().collect::<Vec<_>>(), [0xffff_0001, 0xffff_0002]);
-        let words = [0x6ff8, 0x7000, 0x7008, 0x7009, 0x7010].map(|at| raw.read(at));
-        assert_eq!(words, [None, Some(41), Some(42), None, None]);
+        let fields = [0x6ff8, 0x7000, 0x7008, 0x7009, 0x7010].map(|at| raw.read(at));
+        assert_eq!(fields, [None, Some(41), Some(42), None, None]);
         assert!(RawStack::parse(&record[1..]).is_none(), "a record of another size");
         record[0] = 9;
         assert!(RawStack::parse(&record).is_none(), "an unknown state");

@@ -110,10 +110,11 @@ impl Unwinder {
             let path = mapping.readable_path(pid);
             let contents =
                 self.files.entry(format!("{} {}", mapping.id, mapping.path)).or_insert_with(|| {
-                    let found = fs::metadata(&path).ok()?;
+                    let metadata = fs::metadata(&path).ok()?;
                     // The path may by now lead to another file than the mapped one.
-                    let is_same =
-                        found.is_file() && found.ino() == mapping.inode && found.len() <= MAX_BYTES;
+                    let is_same = metadata.is_file()
+                        && metadata.ino() == mapping.inode
+                        && metadata.len() <= MAX_BYTES;
                     is_same.then(|| fs::read(&path).ok()).flatten().map(Arc::new)
                 });
             if let Some((file, module)) =
@@ -310,10 +311,10 @@ mod tests {
 7f0000020000-7f0000021000 r-xp 00003000 08:01 13 /usr/lib/x.so (deleted)
 7ffc00000000-7ffc00002000 r-xp 00000000 00:00 0 [vdso]
 ";
-        let all: Vec<_> =
+        let rows: Vec<_> =
             mappings(maps).map(|m| (m.from, m.to, m.offset, m.id, m.inode, m.path)).collect();
         assert_eq!(
-            all,
+            rows,
             [
                 (0x55d0_c000_1000, 0x55d0_c000_5000, 0x1000, "08:01 12", 12, "/usr/bin/a server"),
                 (

@@ -327,13 +327,13 @@ fn sources(spec: &LoadSpec) -> Vec<IpAddr> {
 }
 
 /// Returns worker `k`'s share of a whole that is divided among this number of workers.
-fn share(whole: u64, k: u32, workers: u32) -> u64 {
-    whole / u64::from(workers) + u64::from(u64::from(k) < whole % u64::from(workers))
+fn share(total: u64, k: u32, workers: u32) -> u64 {
+    total / u64::from(workers) + u64::from(u64::from(k) < total % u64::from(workers))
 }
 
 /// Returns the configuration of worker `k`: its share of the load of this number of workers.
 pub(super) fn config(spec: &LoadSpec, k: u32, workers: u32) -> Result<WorkerConfig, String> {
-    let share = |whole: u64| share(whole, k, workers);
+    let share = |total: u64| share(total, k, workers);
     let stripe = Stripe { worker: u64::from(k), workers: u64::from(workers) };
     Ok(WorkerConfig {
         worker: k,

@@ -19,18 +19,18 @@ pub(super) struct Control {
     /// End of each worker's latest interval, nanoseconds since the load began.
     progress: Vec<u64>,
     /// Number of merged intervals that every worker has reported.
-    reported: usize,
+    reported_intervals: usize,
     samples: Vec<Sample>,
     /// Index of the sample that was taken as the window opened.
-    opened_with: Option<usize>,
+    opening_sample: Option<usize>,
     /// When the next sample is due, nanoseconds since the load began; `None`: there are no more.
     next_sample_ns: Option<u64>,
     /// The turns of the load; `None`: it does not take turns.
     slices: Option<Slices>,
     /// End of a load that ended early, nanoseconds since it began.
     ended_ns: Option<u64>,
-    /// The closing sample lacks the readings that take long.
-    is_uncompleted: bool,
+    /// Whether slow readings of the closing sample are still to be made.
+    is_closing_sample_incomplete: bool,
 }
 
 impl Control {
@@ -39,13 +39,13 @@ impl Control {
             window,
             merged: Vec::new(),
             progress: vec![0; workers as usize],
-            reported: 0,
+            reported_intervals: 0,
             samples: Vec::new(),
-            opened_with: None,
+            opening_sample: None,
             next_sample_ns: Some(0),
             slices: None,
             ended_ns: None,
-            is_uncompleted: false,
+            is_closing_sample_incomplete: false,
         }
     }
 
@@ -140,13 +140,13 @@ impl Control {
         self.closes_ns().is_some_and(|closes| since_ns >= closes)
     }
 
-    /// Takes the sample that was due. `None`: there are no counters to read.
+    /// Stores the sample that was due. `None`: there are no counters to read.
     pub(super) fn record_sample(&mut self, sample: Option<Sample>) {
         let Some((due, edge)) = self.next_sample() else { return };
-        self.is_uncompleted = edge == Edge::Closes && sample.is_some();
+        self.is_closing_sample_incomplete = edge == Edge::Closes && sample.is_some();
         self.samples.extend(sample);
         if edge == Edge::Opens {
-            self.opened_with = self.samples.len().checked_sub(1);
+            self.opening_sample = self.samples.len().checked_sub(1);
         }
         self.thin_samples();
         if edge == Edge::Closes {
@@ -165,15 +165,20 @@ impl Control {
         self.next_sample_ns = Some(ends_phase.map_or(next, |end| next.min(end)));
     }
 
-    /// Returns the closing sample once after it was taken.
-    pub(super) fn take_uncompleted(&mut self) -> Option<&mut Sample> {
-        let is_uncompleted = std::mem::take(&mut self.is_uncompleted);
-        self.samples.last_mut().filter(|_| is_uncompleted)
+    /// Returns the closing sample, once, so that its slow readings can be added.
+    pub(super) fn take_incomplete_closing_sample(&mut self) -> Option<&mut Sample> {
+        let is_incomplete = std::mem::take(&mut self.is_closing_sample_incomplete);
+        self.samples.last_mut().filter(|_| is_incomplete)
     }
 
-    /// Takes an interval of worker `k`. Calls `report` with each interval that is complete now: all
-    /// workers have reported it.
-    pub(super) fn merge(&mut self, k: u32, interval: &Interval, mut report: impl FnMut(&Interval)) {
+    /// Adds an interval of a worker. Calls `report` with each interval that is now complete,
+    /// because all workers have reported it.
+    pub(super) fn merge(
+        &mut self,
+        worker: u32,
+        interval: &Interval,
+        mut report: impl FnMut(&Interval),
+    ) {
         let is_same =
             |i: &&mut Interval| (i.phase, i.start_ns) == (interval.phase, interval.start_ns);
         // From the end: other workers' parts of this interval are the most recent.
@@ -182,12 +187,14 @@ impl Control {
             None => self.merged.push(interval.clone()),
         }
         // A draining worker has no further intervals within the window.
-        self.progress[k as usize] =
+        self.progress[worker as usize] =
             if interval.phase == Phase::Drain { u64::MAX } else { interval.end_ns };
-        let reported = self.progress.iter().copied().min().unwrap_or(0);
-        while let Some(next) = self.merged.get(self.reported).filter(|i| i.end_ns <= reported) {
+        let reported_ns = self.progress.iter().copied().min().unwrap_or(0);
+        while let Some(next) =
+            self.merged.get(self.reported_intervals).filter(|i| i.end_ns <= reported_ns)
+        {
             report(next);
-            self.reported += 1;
+            self.reported_intervals += 1;
         }
         self.join_if_too_many();
     }
@@ -195,12 +202,12 @@ impl Control {
     /// Joins complete intervals in pairs when there are too many, so that memory does not grow with
     /// a load's length.
     fn join_if_too_many(&mut self) {
-        if self.reported < MAX_INTERVALS {
+        if self.reported_intervals < MAX_INTERVALS {
             return;
         }
-        let complete: Vec<Interval> = self.merged.drain(..self.reported).collect();
+        let complete: Vec<Interval> = self.merged.drain(..self.reported_intervals).collect();
         let joined = join_pairs(complete);
-        self.reported = joined.len();
+        self.reported_intervals = joined.len();
         self.merged.splice(..0, joined);
     }
 
@@ -208,7 +215,7 @@ impl Control {
     /// opened. Samples are cumulative counters, so nothing is lost from the sums.
     fn thin_samples(&mut self) {
         if self.samples.len() >= MAX_SAMPLES {
-            self.opened_with = drop_every_second(&mut self.samples, self.opened_with);
+            self.opening_sample = drop_every_second(&mut self.samples, self.opening_sample);
         }
     }
 
@@ -295,8 +302,8 @@ mod tests {
     fn gap_between_turns_is_sampled_in_any_order() {
         let window =
             Window { warmup_ns: 0, duration_ns: Some(20_000), interval_ns: 100, drain_ns: 0 };
-        for (seed, of) in (0..50).flat_map(|seed| [(seed, 2), (seed, 3), (seed, 7)]) {
-            let slices = Slices { length_ns: 400, loads: of, index: seed as u32 % of, seed };
+        for (seed, loads) in (0..50).flat_map(|seed| [(seed, 2), (seed, 3), (seed, 7)]) {
+            let slices = Slices { length_ns: 400, loads, index: seed as u32 % loads, seed };
             let control = Control::new(window, 1).with_slices(Some(slices));
             let turns = slices.slices_between(0, 2 * slices.round_ns());
             let is_sampled = |pair: &[(u64, u64)]| {
@@ -305,7 +312,7 @@ mod tests {
                     && control.is_sample_due(ends + 100)
                     && control.is_sample_due(begins - 100)
             };
-            assert!(turns.windows(2).any(is_sampled), "{seed} {of}: {turns:?}");
+            assert!(turns.windows(2).any(is_sampled), "{seed} {loads}: {turns:?}");
         }
     }
 

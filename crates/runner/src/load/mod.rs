@@ -28,7 +28,7 @@ use crate::limits::{BEGIN_NOTICE_NS, INTERVALS_PER_SLICE, STEP_WARMUP_NS, STOP_C
 use crate::machine;
 use agent::{CommonStart, LoadState, WorkerMessage, worker};
 use control::Control;
-use record::{Cut, LoadControl, assemble};
+use record::{ControlReport, Cut, assemble};
 
 pub use agent::ResponseCounts;
 pub(crate) use preflight::spare_files;
@@ -123,8 +123,8 @@ pub fn take_turns(specs: &mut [LoadSpec], slice_ns: u64) {
     if loads < 2 {
         return;
     }
-    for (own, spec) in (0..).zip(specs) {
-        let slices = Slices { length_ns: slice_ns, loads, index: own, seed };
+    for (index, spec) in (0..).zip(specs) {
+        let slices = Slices { length_ns: slice_ns, loads, index, seed };
         let in_rounds =
             |ns: u64| ns.saturating_mul(u64::from(loads)).next_multiple_of(slices.round_ns());
         spec.load.warmup_ns = in_rounds(spec.load.warmup_ns);
@@ -273,31 +273,31 @@ pub struct MonitoredLoad<'a> {
 pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, String> {
     preflight::check(loads)?;
     let beginning = CommonStart::new(loads.iter().map(|load| load.spec.threads()).sum());
-    let shared = |(number, load): (usize, &MonitoredLoad<'_>)| {
+    let new_state = |(number, load): (usize, &MonitoredLoad<'_>)| {
         LoadState::new(number, load.spec.threads(), load.watch.response_counts(), &beginning)
     };
-    let shared: Vec<LoadState> = loads.iter().enumerate().map(shared).collect();
+    let states: Vec<LoadState> = loads.iter().enumerate().map(new_state).collect();
     let mut followers: Vec<Follower<'_>> =
-        loads.iter().zip(&shared).map(|(load, shared)| Follower::new(load.spec, shared)).collect();
+        loads.iter().zip(&states).map(|(load, state)| Follower::new(load.spec, state)).collect();
     let (to_control, from_workers) = mpsc::channel();
     thread::scope(|scope| {
         let _closable = beginning.let_close_on_drop();
         let start = |(load, k): (usize, u32)| {
-            let (spec, shared, to_control) = (loads[load].spec, &shared[load], to_control.clone());
+            let (spec, state, to_control) = (loads[load].spec, &states[load], to_control.clone());
             thread::Builder::new()
                 .name(format!("worker-{k}"))
-                .spawn_scoped(scope, move || worker(spec, k, shared, &to_control))
+                .spawn_scoped(scope, move || worker(spec, k, state, &to_control))
                 .map(|handle| (load, handle))
                 .map_err(|error| format!("worker thread: cannot be started: {error}"))
         };
-        let all_workers = shared
+        let all_workers = states
             .iter()
             .enumerate()
             .flat_map(|(load, state)| (0..state.threads()).map(move |k| (load, k)));
         let workers: Vec<_> =
             all_workers.map(start).collect::<Result<_, _>>().inspect_err(|_| {
                 // The started threads must not wait for those that could not start.
-                shared.iter().for_each(|load| {
+                states.iter().for_each(|load| {
                     load.end(Stop::At(Instant(0)));
                 });
             })?;
@@ -308,8 +308,8 @@ pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, 
             reports[load]
                 .push(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
         }
-        let each = followers.into_iter().zip(reports).zip(&*loads);
-        Ok(each.map(|((follower, reports), load)| follower.finish(load.spec, reports)).collect())
+        let inputs = followers.into_iter().zip(reports).zip(&*loads);
+        Ok(inputs.map(|((follower, reports), load)| follower.finish(load.spec, reports)).collect())
     })
 }
 
@@ -355,7 +355,7 @@ fn follow(
                 follower.end_if_requested(load.watch);
             }
         }
-        if let Some(stop) = followers.iter().find_map(|follower| follower.shared.stop_signal()) {
+        if let Some(stop) = followers.iter().find_map(|follower| follower.state.stop_signal()) {
             followers.iter_mut().for_each(|follower| follower.end_with(stop));
         }
         // The closing samples of all loads are due at the same instant. What takes long follows.
@@ -374,7 +374,7 @@ struct Follower<'a> {
     driver: DriverKind,
     /// Requested priority.
     priority: plan::Priority,
-    shared: &'a LoadState,
+    state: &'a LoadState,
     control: Control,
     machine: machine::MachineWatch,
     failure: Option<String>,
@@ -383,12 +383,12 @@ struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    fn new(spec: &LoadSpec, shared: &'a LoadState) -> Self {
+    fn new(spec: &LoadSpec, state: &'a LoadState) -> Self {
         Follower {
             driver: spec.load.driver,
             priority: spec.load.priority,
-            shared,
-            control: Control::new(spec.window(), shared.threads()).with_slices(spec.slices),
+            state,
+            control: Control::new(spec.window(), state.threads()).with_slices(spec.slices),
             machine: machine::MachineWatch::new(&spec.cpus),
             failure: None,
             cut: None,
@@ -400,18 +400,18 @@ impl<'a> Follower<'a> {
     fn end_if_requested(&mut self, watch: &mut dyn Watch) {
         if let Some(reason) = watch.stop()
             // Ahead of now, so that all workers learn of it in time.
-            && self.shared.end(Stop::Now(sys::now().plus(BEGIN_NOTICE_NS)))
+            && self.state.end(Stop::Now(sys::now().plus(BEGIN_NOTICE_NS)))
         {
             match reason {
                 LoadStopReason::Stopped => self.note_cut(),
-                LoadStopReason::ServerFailed(words) => self.failure = Some(words),
+                LoadStopReason::ServerFailed(message) => self.failure = Some(message),
             }
         }
     }
 
     /// Ends the load because another one that runs together with it ends.
     fn end_with(&mut self, stop: Stop) {
-        if self.shared.end(stop) {
+        if self.state.end(stop) {
             self.note_cut();
         }
     }
@@ -429,18 +429,18 @@ impl<'a> Follower<'a> {
     fn since_begin(&self) -> Option<u64> {
         // Read at each call: decisions about due samples need the present time.
         let now = sys::now();
-        self.shared.begin_time().filter(|begin| now >= *begin).map(|begin| now.ns_since(begin))
+        self.state.begin_time().filter(|begin| now >= *begin).map(|begin| now.ns_since(begin))
     }
 
     fn until_next_sample(&self) -> Duration {
         // Read immediately before the sleep, from which the wait counts.
-        self.control.until_next_sample(self.shared.begin_time(), sys::now())
+        self.control.until_next_sample(self.state.begin_time(), sys::now())
     }
 
     /// Makes the closing sample due at once if the load has drained before its set end, because the
     /// workers wait for it with their connections open. A failed server has no counters to read.
     fn close_if_drained(&mut self) {
-        if self.shared.is_drained()
+        if self.state.is_drained()
             && self.failure.is_none()
             && let Some(since_ns) = self.since_begin()
         {
@@ -450,11 +450,11 @@ impl<'a> Follower<'a> {
 
     /// Returns whether the closing sample was taken, or will never be.
     fn is_sampled(&self) -> bool {
-        self.shared.is_drained() || self.control.next_sample().is_none()
+        self.state.is_drained() || self.control.next_sample().is_none()
     }
 
     fn complete_closing_sample(&mut self, watch: &mut dyn Watch) {
-        if let Some(sample) = self.control.take_uncompleted() {
+        if let Some(sample) = self.control.take_incomplete_closing_sample() {
             watch.complete(sample);
         }
     }
@@ -477,16 +477,16 @@ impl<'a> Follower<'a> {
     }
 
     fn finish(self, spec: &LoadSpec, reports: Vec<WorkerReport>) -> LoadRecord {
-        let load_control = LoadControl {
-            began_ns: self.shared.begin_time().map_or(0, |begin| begin.0),
+        let control_report = ControlReport {
+            began_ns: self.state.begin_time().map_or(0, |begin| begin.0),
             driver: self.driver,
-            priority: self.shared.priority(self.priority),
+            priority: self.state.priority(self.priority),
             rss_peak_bytes: dyno_observer::proc::own_rss_peak_bytes(),
             machine: self.machine.finish(),
             failure: self.failure,
             cut: self.cut,
         };
-        let mut record = assemble(load_control, self.control.finish(), reports);
+        let mut record = assemble(control_report, self.control.finish(), reports);
         record.at_once = spec.at_once;
         record.address = Some(spec.endpoint.peer.to_string());
         record.slices_ns = spec.slices.map(|slices| slices.slices_between(0, record.window_ns.1));

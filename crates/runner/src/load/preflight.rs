@@ -13,14 +13,14 @@ use dyno_launch::raise_open_files;
 use super::{LoadSpec, MonitoredLoad, StopWhen, run};
 use crate::limits::RESERVED_FILES;
 
-/// Sends once each request whose responses the load fully checks only as a sample, and checks its
-/// response fully. `Err`: a response is incorrect or missing.
+/// Fully checks one response to each request of which the load fully checks only a sample. `Err`: a
+/// response is incorrect or missing.
 pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
     for (i, request) in spec.traffic.requests().iter().enumerate() {
         if request.expect.full_checks.is_empty() {
             continue;
         }
-        let once = LoadSpec {
+        let one_request = LoadSpec {
             traffic: Arc::new(
                 Traffic::single(request.clone()).with_shared_bytes(spec.traffic.shared_bytes()),
             ),
@@ -44,23 +44,23 @@ pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
             spin: SpinPolicy::Never,
             ..spec.clone()
         };
-        let record = run(&once, &mut StopWhen(|| false))
-            .map_err(|words| Mismatch { answered: false, words })?;
+        let record = run(&one_request, &mut StopWhen(|| false))
+            .map_err(|message| Mismatch { has_response: false, message })?;
         let outcome = record.intervals.iter().flat_map(|i| i.outcomes.iter()).find(|(_, n)| *n > 0);
-        let (outcome, why) = match outcome {
+        let (outcome, reason) = match outcome {
             Some((Outcome::Ok, _)) => continue,
             Some((outcome, _)) => {
                 (outcome.name(), record.unexpected.keys().next().map(String::as_str))
             }
             None => ("unanswered", None),
         };
-        let why = why.map_or(String::new(), |why| format!(": {why}"));
-        let words = format!(
+        let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+        let message = format!(
             "request {}: no correct response to a trial request before the load \
-             ({outcome}{why})\nhint: fix the server or the expectation",
+             ({outcome}{reason})\nhint: fix the server or the expectation",
             i + 1
         );
-        return Err(Mismatch { answered: record.books.completed > 0, words });
+        return Err(Mismatch { has_response: record.books.completed > 0, message });
     }
     Ok(())
 }
@@ -69,8 +69,8 @@ pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// Whether there was a complete but unexpected response.
-    pub answered: bool,
-    pub words: String,
+    pub has_response: bool,
+    pub message: String,
 }
 
 /// Checks that this machine can run these loads at the same time. `Err`: the reason, with a hint.
@@ -83,7 +83,8 @@ pub(super) fn check(loads: &[MonitoredLoad<'_>]) -> Result<(), String> {
     })
 }
 
-/// Returns the number of open files that each of these loads may use besides those that it needs.
+/// Returns the number of open files that each of these loads may use in addition to those that it
+/// needs.
 pub(crate) fn spare_files<'a>(specs: impl IntoIterator<Item = &'a LoadSpec>) -> usize {
     let (mut connections, mut loads) = (0, 0);
     for spec in specs {
@@ -106,8 +107,8 @@ fn check_open_files(connections: u64) -> Result<(), String> {
     ))
 }
 
-/// Checks that each source address belongs to this machine and to the same IP version as the
-/// peer's.
+/// Checks that each source address belongs to this machine, and has the IP version of the peer's
+/// address.
 fn check_sources(spec: &LoadSpec) -> Result<(), String> {
     for source in &spec.endpoint.sources {
         if let PeerAddress::Tcp(peer) = spec.endpoint.peer

@@ -11,9 +11,9 @@ use dyno_archive::silence;
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_engine::WorkerReport;
 
-/// The control thread's part of a record, besides the workers' reports.
+/// The control thread's part of a record. The other part is the workers' reports.
 #[derive(Debug)]
-pub(super) struct LoadControl {
+pub(super) struct ControlReport {
     /// Begin of the load on the samples' clock, nanoseconds; 0: it never began.
     pub(super) began_ns: u64,
     pub(super) driver: DriverKind,
@@ -38,12 +38,12 @@ pub(super) enum Cut {
 
 /// Joins all reports of one load into its record.
 pub(super) fn assemble(
-    control: LoadControl,
+    control_report: ControlReport,
     (intervals, samples): (Vec<Interval>, Vec<Sample>),
     reports: Vec<WorkerReport>,
 ) -> LoadRecord {
     let mut record = LoadRecord {
-        began_ns: control.began_ns,
+        began_ns: control_report.began_ns,
         window_ns: (0, 0),
         slices_ns: None,
         at_once: None,
@@ -52,10 +52,10 @@ pub(super) fn assemble(
         tcp: None,
         client: ClientUse {
             threads: Vec::new(),
-            rss_peak_bytes: control.rss_peak_bytes,
-            driver: control.driver,
-            priority: control.priority,
-            machine: control.machine,
+            rss_peak_bytes: control_report.rss_peak_bytes,
+            driver: control_report.driver,
+            priority: control_report.priority,
+            machine: control_report.machine,
         },
         intervals,
         edges: Some(Edges::default()),
@@ -68,7 +68,7 @@ pub(super) fn assemble(
         samples,
         runtime: Vec::new(),
         probes: ProbesUse::default(),
-        server_failure: control.failure,
+        server_failure: control_report.failure,
         cut_short: false,
         silences: None,
         address: None,
@@ -77,8 +77,8 @@ pub(super) fn assemble(
     };
     reports.into_iter().for_each(|report| add_report(&mut record, report));
     let window_ns = record.window_ns;
-    record.silences = record.silences.map(|all| silence::long_silences(&all, window_ns));
-    record.cut_short = match control.cut {
+    record.silences = record.silences.map(|silences| silence::long_silences(&silences, window_ns));
+    record.cut_short = match control_report.cut {
         Some(Cut::Window) => true,
         // If all responses had arrived, nothing was cut off.
         Some(Cut::Drain) => record.books.in_flight_at_end > 0,

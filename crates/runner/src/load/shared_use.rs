@@ -14,11 +14,11 @@ pub fn exchange_server_use(records: &mut [LoadRecord]) {
         .iter()
         .map(|record| record.samples.iter().map(|s| (s.at_ns, other_parties_use(s))).collect())
         .collect();
-    for (own, record) in records.iter_mut().enumerate() {
+    for (index, record) in records.iter_mut().enumerate() {
         let others: Vec<&Vec<(u64, OtherPartiesUse)>> = uses
             .iter()
             .enumerate()
-            .filter(|(other, _)| *other != own)
+            .filter(|(other, _)| *other != index)
             .map(|(_, samples)| samples)
             .collect();
         if !others.is_empty() {
@@ -34,9 +34,9 @@ pub fn exchange_server_use(records: &mut [LoadRecord]) {
 fn total_use_at(servers: &[&Vec<(u64, OtherPartiesUse)>], at_ns: u64) -> OtherPartiesUse {
     let nearest = servers
         .iter()
-        .map(|samples| samples.iter().min_by_key(|(own_ns, _)| own_ns.abs_diff(at_ns)));
-    let none = OtherPartiesUse { cpu_ns: Some(0), pids: BTreeSet::new() };
-    nearest.fold(none, |sum, used| OtherPartiesUse {
+        .map(|samples| samples.iter().min_by_key(|(sample_ns, _)| sample_ns.abs_diff(at_ns)));
+    let no_use = OtherPartiesUse { cpu_ns: Some(0), pids: BTreeSet::new() };
+    nearest.fold(no_use, |sum, used| OtherPartiesUse {
         cpu_ns: sum.cpu_ns.zip(used.and_then(|(_, used)| used.cpu_ns)).map(|(a, b)| a + b),
         pids: sum
             .pids

@@ -6,7 +6,7 @@ use dyno_engine::sim::{self, World};
 
 use super::agent::config;
 use super::control::Control;
-use super::record::{LoadControl, assemble};
+use super::record::{ControlReport, assemble};
 use super::{Edge, LoadSpec};
 
 /// Reads the simulated server's counters at an instant of the simulated clock.
@@ -35,7 +35,7 @@ pub fn simulate(
     while let Some((due_ns, edge)) = control.next_sample() {
         control.record_sample(read_counters(began_ns + due_ns, edge));
     }
-    let load_control = LoadControl {
+    let control_report = ControlReport {
         priority: dyno_archive::plan::Priority::Normal,
         began_ns,
         driver: spec.load.driver,
@@ -44,5 +44,5 @@ pub fn simulate(
         failure: None,
         cut: None,
     };
-    Ok(assemble(load_control, control.finish(), reports))
+    Ok(assemble(control_report, control.finish(), reports))
 }

@@ -18,7 +18,7 @@ fn driver_for_kernel_stamps_is_epoll() {
 fn list_trials_shuffles_each_launch_separately() {
     let launches = order_launches(2, 20, Order::Random, 1);
     let served = vec![vec![Ok(()), Ok(())], vec![Err("no".to_string()), Ok(())]];
-    let steps_of = [vec![0, 1, 2], vec![1, 2, 3]];
+    let workload_steps = [vec![0, 1, 2], vec![1, 2, 3]];
     let arm = |subject| Arm {
         backends: Vec::new(),
         name: format!("{subject}"),
@@ -27,32 +27,32 @@ fn list_trials_shuffles_each_launch_separately() {
         conditions: Conditions::default(),
     };
     let arms = [arm(0), arm(1)];
-    let listed = |order, seed| list_trials(&launches, &arms, &served, &steps_of, order, seed);
+    let listed = |order, seed| list_trials(&launches, &arms, &served, &workload_steps, order, seed);
     let fixed = listed(Order::Fixed, 1);
     assert!(fixed.is_sorted_by_key(Trial::display_order));
-    let drawn = listed(Order::Random, 1);
-    let mut sorted: Vec<_> = drawn.iter().map(Trial::display_order).collect();
+    let random = listed(Order::Random, 1);
+    let mut sorted: Vec<_> = random.iter().map(Trial::display_order).collect();
     sorted.sort_unstable();
     let all: Vec<_> = fixed.iter().map(Trial::display_order).collect();
     assert_eq!(sorted, all, "every trial is listed, grouped by launch");
-    let seeds: std::collections::BTreeSet<u64> = drawn.iter().map(|t| t.seed).collect();
-    assert_eq!(seeds.len(), drawn.len(), "each trial has its own seed");
-    assert!(drawn.is_sorted_by_key(|t| t.launch));
-    let orders: std::collections::BTreeSet<Vec<(usize, usize)>> = drawn
+    let seeds: std::collections::BTreeSet<u64> = random.iter().map(|t| t.seed).collect();
+    assert_eq!(seeds.len(), random.len(), "each trial has its own seed");
+    assert!(random.is_sorted_by_key(|t| t.launch));
+    let orders: std::collections::BTreeSet<Vec<(usize, usize)>> = random
         .chunk_by(|a, b| a.launch == b.launch)
         .filter(|trials| trials.len() == 6)
         .map(|trials| trials.iter().map(|t| (t.workload, t.step)).collect())
         .collect();
     assert!(orders.len() > 15, "{} different orders in 20 starts", orders.len());
-    assert_eq!(drawn, listed(Order::Random, 1));
-    assert_ne!(drawn, listed(Order::Random, 2));
+    assert_eq!(random, listed(Order::Random, 1));
+    assert_ne!(random, listed(Order::Random, 2));
 }
 
-fn planned(subjects: &[(&str, &str)], suite: &str) -> Plan {
-    resolved(subjects, suite).unwrap().plan
+fn plan_suite(subjects: &[(&str, &str)], suite: &str) -> Plan {
+    resolve_suite(subjects, suite).unwrap().plan
 }
 
-fn resolved(subjects: &[(&str, &str)], suite: &str) -> Result<Planned, FileError> {
+fn resolve_suite(subjects: &[(&str, &str)], suite: &str) -> Result<Planned, FileError> {
     let root = tempfile::tempdir().unwrap();
     for (name, protocols) in subjects {
         let folder = root.path().join(name);
@@ -76,21 +76,22 @@ fn duet_launches_its_subjects_together() {
         )
     };
     let servers = [("a", "\"h1\""), ("b", "\"h1\""), ("c", "\"h1\"")];
-    let plan = planned(&servers, &suite("\"a\", \"b\", \"c\""));
+    let plan = plan_suite(&servers, &suite("\"a\", \"b\", \"c\""));
     assert_eq!(plan.duet, [0, 1, 2].into());
     assert!(plan.swaps_cpus && plan.trials.iter().all(|trial| plan.loads_with(trial) == 3));
     let at_once: Vec<usize> = plan.launches_at_once().iter().map(Vec::len).collect();
     assert_eq!(at_once, [3, 3, 3]);
     let cpus = |launch: usize| plan.placement_in(launch, plan.launches[launch].arms[0]).subject;
     assert_eq!((cpus(0), cpus(3), cpus(6)), (vec![0], vec![1], vec![0]));
-    let alone = planned(&servers, &suite("\"a\""));
+    let alone = plan_suite(&servers, &suite("\"a\""));
     assert!(alone.duet.is_empty(), "a single subject has no partner");
-    let named = planned(&servers, &format!("{}[limits]\ncpuset = \"0\"\n", suite("\"a\", \"b\"")));
+    let named =
+        plan_suite(&servers, &format!("{}[limits]\ncpuset = \"0\"\n", suite("\"a\", \"b\"")));
     assert!(!named.duet.is_empty() && !named.swaps_cpus);
 }
 
 /// Returns the arms that are up at once in the first block, by name.
-fn groups(plan: &Plan) -> Vec<Vec<&str>> {
+fn first_block_groups(plan: &Plan) -> Vec<Vec<&str>> {
     let name = |launch: &usize| &*plan.arms[plan.launches[*launch].arms[0]].name;
     let at_once = plan.launches_at_once();
     let first = at_once.iter().filter(|group| plan.launches[group[0]].block == 0);
@@ -99,24 +100,24 @@ fn groups(plan: &Plan) -> Vec<Vec<&str>> {
 
 #[test]
 fn duet_excludes_controls_unless_required() {
-    let resolve_with = |subjects: &str, more: &str| {
+    let resolve_with = |subjects: &str, extra: &str| {
         let suite = format!(
             "{subjects}\n[suite]\norder = \"duet\"\nrepeats = 2\nseed = 3\n[load]\nconnections \
-             = 4\n{more}"
+             = 4\n{extra}"
         );
-        planned(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
+        plan_suite(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
     };
     let mixed = resolve_with("subjects = [\"a\", \"null\", \"b\"]", "");
     assert_eq!(mixed.duet, [0, 2].into());
-    assert_eq!(groups(&mixed).iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
-    assert_eq!(groups(&mixed)[0], ["null"]);
+    assert_eq!(first_block_groups(&mixed).iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(first_block_groups(&mixed)[0], ["null"]);
     let baseline = |name: &str| {
         let report = format!("[report]\nbaseline = \"{name}\"\n");
         let suite = format!(
             "subjects = [\"a\", \"null\", \"b\"]\n[suite]\norder = \
              \"duet\"\n[load]\nconnections = 4\n{report}"
         );
-        resolved(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
+        resolve_suite(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
     };
     assert!(baseline("b").is_ok());
     let alone = baseline("null").unwrap_err();
@@ -130,7 +131,7 @@ fn duet_excludes_controls_unless_required() {
         "subjects = [\"null\", \"a\"]\n[suite]\ntwin = \"null, files 64\"\norder = \
          \"duet\"\n{twin}"
     );
-    let twins = planned(&[("a", "\"h1\"")], &twins);
+    let twins = plan_suite(&[("a", "\"h1\"")], &twins);
     assert_eq!(twins.duet.len(), 4, "a twin of a control is a control: {:?}", twins.arms);
     let pair = resolve_with("subjects = [\"a\", \"null\"]", "");
     assert_eq!(pair.duet, [0, 1].into(), "the control is the only partner");
@@ -138,7 +139,7 @@ fn duet_excludes_controls_unless_required() {
     let dose = resolve_with("subjects = [\"null\", \"a\", \"b\"]", varied);
     let all: BTreeSet<usize> = (0..dose.arms.len()).collect();
     assert_eq!(
-        (dose.duet.clone(), groups(&dose).len()),
+        (dose.duet.clone(), first_block_groups(&dose).len()),
         (all, 1),
         "the experiment varies the control"
     );
@@ -146,22 +147,22 @@ fn duet_excludes_controls_unless_required() {
 
 #[test]
 fn varied_value_unused_by_workload_is_refused() {
-    let resolve_with = |arms: &str, more: &str| {
+    let resolve_with = |arms: &str, extra: &str| {
         let suite = format!(
-            "{arms}\n[[workloads]]\npath = \"/{{request.size}}\"\n{more}[load]\nconnections = \
+            "{arms}\n[[workloads]]\npath = \"/{{request.size}}\"\n{extra}[load]\nconnections = \
              4\n"
         );
-        resolved(&[("a", "\"h1\"")], &suite)
+        resolve_suite(&[("a", "\"h1\"")], &suite)
     };
-    let silent = "[[workloads]]\npath = \"/plain\"\n";
-    let made = "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = \
+    let without_size = "[[workloads]]\npath = \"/plain\"\n";
+    let dose = "subjects = [\"a\"]\n[experiment]\nkind = \"dose\"\nvary = \
                 { \"request.size\" = [64, 128] }";
-    let wrong = resolve_with(made, silent).unwrap_err();
+    let error = resolve_with(dose, without_size).unwrap_err();
     assert!(
-        wrong.message.starts_with("workload \"plain\": does not use") && wrong.position.is_some(),
-        "{wrong}"
+        error.message.starts_with("workload \"plain\": does not use") && error.position.is_some(),
+        "{error}"
     );
-    assert!(resolve_with(made, "").is_ok());
+    assert!(resolve_with(dose, "").is_ok());
     let listed = |sizes: [u32; 3]| {
         let [a, b, null] = sizes;
         format!(
@@ -171,21 +172,21 @@ fn varied_value_unused_by_workload_is_refused() {
              kind = \"ladder\""
         )
     };
-    assert!(resolve_with(&listed([64, 128, 64]), silent).is_err());
+    assert!(resolve_with(&listed([64, 128, 64]), without_size).is_err());
     assert!(
-        resolve_with(&listed([64, 64, 128]), silent).is_ok(),
+        resolve_with(&listed([64, 64, 128]), without_size).is_ok(),
         "the control is not an arm of the experiment"
     );
 }
 
 #[test]
 fn duet_rate_shares_count_members_only() {
-    let shares = |subjects: &str, most: u32| {
+    let shares = |subjects: &str, max: u32| {
         let suite = format!(
             "subjects = [{subjects}]\n[suite]\norder = \"duet\"\n[load]\nconnections = 8\nrate \
-             = [\"25%\", \"{most}%\"]\n"
+             = [\"25%\", \"{max}%\"]\n"
         );
-        resolved(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
+        resolve_suite(&[("a", "\"h1\""), ("b", "\"h1\"")], &suite)
     };
     let error = shares("\"a\", \"b\"", 50).unwrap_err();
     assert!(
@@ -210,7 +211,7 @@ fn missing_subject_is_located_in_the_suite() {
         ("subjects = [\"here\", \"here\"]", 1, 21, "listed twice"),
         ("subjects = [\"here\"]\n[report]\nbaseline = \"there\"", 3, 12, "baseline \"there\""),
     ] {
-        let error = resolved(&[("here", "\"h1\"")], source).unwrap_err();
+        let error = resolve_suite(&[("here", "\"h1\"")], source).unwrap_err();
         assert_eq!(error.position, Some(Position { line, column }), "{source}: {error}");
         assert!(error.to_string().contains(words), "{error}");
     }
@@ -221,9 +222,9 @@ fn oversized_plan_is_refused() {
     let none = vec![Err("no".to_string())];
     let [some, all] = [vec![Ok(()), Err("no".to_string())], vec![Ok(()), Ok(())]];
     let served = [&some, &all];
-    let steps_of = [vec![0, 1], vec![2]];
-    assert_eq!(check_size(20_000, &served, &steps_of), Ok(()));
-    let error = check_size(4_000_000_000, &served, &steps_of).unwrap_err();
+    let workload_steps = [vec![0, 1], vec![2]];
+    assert_eq!(check_size(20_000, &served, &workload_steps), Ok(()));
+    let error = check_size(4_000_000_000, &served, &workload_steps).unwrap_err();
     assert!(
         error.contains("make 20000000000 trials") && error.contains("20000 or fewer `repeats`"),
         "{error}"
@@ -234,7 +235,7 @@ fn oversized_plan_is_refused() {
 
 #[test]
 fn subject_gets_workloads_of_its_protocols() {
-    let plan = planned(
+    let plan = plan_suite(
         &[("a", "\"h1\""), ("b", "\"h1\", \"h2c\""), ("c", "\"h2\"")],
         "subjects = [\"a\", \"b\", \"c\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n[load]\n\
          in_flight = [20, 40]\n\

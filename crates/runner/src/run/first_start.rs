@@ -26,7 +26,7 @@ impl Runner<'_> {
         let sampler = launched.subject.process.sampler.clone();
         let watched = MonitoredProcesses {
             subject: &mut launched.subject.process,
-            inside: launched.subject.inside.as_deref(),
+            monitor: launched.subject.monitor.as_deref(),
             backends: launched.backends,
             files: Files::default(),
         };

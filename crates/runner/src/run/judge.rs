@@ -133,18 +133,18 @@ mod tests {
             got: "500".into(),
         };
         let check = LastEvent::Check(&check);
-        let why = "check \"json\": asked GET /json; expected status 200; got: 500";
+        let reason = "check \"json\": asked GET /json; expected status 200; got: 500";
         let killed = "its process ended with signal: 9 (SIGKILL) during the checks";
         let deaf = "it runs, but stopped responding during the checks";
         let limit = "the memory limit killed 2 of its processes";
         for (exit_status, oom_kills, response, kind, message) in [
-            (None, 0, Ok(()), WrongAnswers, why.to_string()),
-            (None, 0, Err("refused"), Deaf, format!("{deaf}: {why}")),
+            (None, 0, Ok(()), WrongAnswers, reason.to_string()),
+            (None, 0, Err("refused"), Deaf, format!("{deaf}: {reason}")),
             // The process has exited, even if another process responds in its place.
-            (Some(9), 0, Ok(()), Crashed, format!("{killed}: {why}")),
-            (Some(9), 0, Err("refused"), Crashed, format!("{killed}: {why}")),
-            (None, 2, Ok(()), OutOfMemory, format!("{limit}: {why}")),
-            (Some(9), 2, Err("refused"), OutOfMemory, format!("{limit}: {killed}: {why}")),
+            (Some(9), 0, Ok(()), Crashed, format!("{killed}: {reason}")),
+            (Some(9), 0, Err("refused"), Crashed, format!("{killed}: {reason}")),
+            (None, 2, Ok(()), OutOfMemory, format!("{limit}: {reason}")),
+            (Some(9), 2, Err("refused"), OutOfMemory, format!("{limit}: {killed}: {reason}")),
         ] {
             let judged = judged_failure(exit_status, oom_kills, response, check);
             assert_eq!(judged, Some((kind, message)), "{exit_status:?} {oom_kills} {response:?}");

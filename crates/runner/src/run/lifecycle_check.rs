@@ -82,15 +82,15 @@ impl Runner<'_> {
         let checked = CheckedSubject { recipe, name: &arm.name, start: record, setup };
         let mut running: Option<RelayedStart> = None;
         let mut results = Vec::new();
-        for (check, life) in lifecycle_promises(&definition.contracts) {
+        for (check, promise) in lifecycle_promises(&definition.contracts) {
             if self.interrupts.count() > 0 {
                 return Err(interrupted_failure());
             }
-            if life.look.is_refusal() && definition.start.has_own_port() {
+            if promise.look.is_refusal() && definition.start.has_own_port() {
                 self.stop_relayed(running.take(), definition);
             }
-            let result = match life.look {
-                _ if needs_backend(life) && recipe.others.is_empty() => {
+            let result = match promise.look {
+                _ if needs_backend(promise) && recipe.backend_ports.is_empty() => {
                     Err(Problem::Wrong(NO_BACKENDS.into()))
                 }
                 PromiseKind::Serves | PromiseKind::Stops => {
@@ -98,24 +98,28 @@ impl Runner<'_> {
                         Some(start) => start,
                         None => self.start_relayed(&checked)?,
                     };
-                    if life.look == PromiseKind::Serves {
-                        let result = check_serving(check, life, &start);
+                    if promise.look == PromiseKind::Serves {
+                        let result = check_serving(check, promise, &start);
                         running = Some(start);
                         result
                     } else {
-                        self.check_stop(check, life, definition, start)
+                        self.check_stop(check, promise, definition, start)
                     }
                 }
                 PromiseKind::RefusesMissing => match without_addresses(definition) {
-                    Some(without) => {
-                        let recipe = Recipe { definition: &without, ..*recipe };
-                        self.check_refusal(life, &checked, &recipe)?
+                    Some(stripped) => {
+                        let recipe = Recipe { definition: &stripped, ..*recipe };
+                        self.check_refusal(promise, &checked, &recipe)?
                     }
                     None => Err(Problem::Wrong(NO_ADDRESS.into())),
                 },
                 PromiseKind::RefusesUnreachable => {
-                    let others = unused_addresses(recipe.others).map_err(harness)?;
-                    self.check_refusal(life, &checked, &Recipe { others: &others, ..*recipe })?
+                    let backend_ports = unused_addresses(recipe.backend_ports).map_err(harness)?;
+                    self.check_refusal(
+                        promise,
+                        &checked,
+                        &Recipe { backend_ports: &backend_ports, ..*recipe },
+                    )?
                 }
             };
             results.push(check_result(check, definition, result)?);
@@ -143,14 +147,15 @@ impl Runner<'_> {
                 tls: Relay::new(ports.tls)?,
             })
         };
-        let relays = checked.recipe.others.iter().map(start_relays).collect::<io::Result<Vec<_>>>();
+        let relays =
+            checked.recipe.backend_ports.iter().map(start_relays).collect::<io::Result<Vec<_>>>();
         let relays = relays.map_err(|error| harness(error.to_string()))?;
         let ports =
             |relays: &BackendRelays| Ports { plain: relays.plain.port(), tls: relays.tls.port() };
-        let others: Vec<(String, Ports)> =
+        let backend_ports: Vec<(String, Ports)> =
             relays.iter().map(|relays| (relays.name.clone(), ports(relays))).collect();
         let mut record = checked.unreported_record();
-        let recipe = Recipe { others: &others, ..*checked.recipe };
+        let recipe = Recipe { backend_ports: &backend_ports, ..*checked.recipe };
         let started = self.start_part(&mut record, &recipe, checked.setup);
         let (part, ports) = started.map_err(|failure| {
             let tail = record.parts[0]
@@ -167,7 +172,7 @@ impl Runner<'_> {
     /// Starts the subject with missing or unreachable back ends, and checks that it exits.
     fn check_refusal(
         &mut self,
-        life: &LifecyclePromise,
+        promise: &LifecyclePromise,
         checked: &CheckedSubject<'_>,
         recipe: &Recipe<'_>,
     ) -> Result<Result<String, Problem>, Failure> {
@@ -183,16 +188,16 @@ impl Runner<'_> {
             if self.interrupts.count() > 0 {
                 return Err(interrupted_failure());
             }
-            if began.elapsed() > life.within {
+            if began.elapsed() > promise.within {
                 break None;
             }
             thread::sleep(CONDITION_CHECK_INTERVAL);
         };
-        let took = began.elapsed();
-        let result = refusal(status, took, &process.log_tail());
-        let result = result.and_then(|words| {
-            check_output(&life.prints, &printed_since(&process.log(), 0)?, ports.plain)
-                .map(|()| words)
+        let elapsed = began.elapsed();
+        let result = refusal(status, elapsed, &process.log_tail());
+        let result = result.and_then(|message| {
+            check_output(&promise.prints, &printed_since(&process.log(), 0)?, ports.plain)
+                .map(|()| message)
         });
         let files = self.runtime_files(&process);
         process.stop(recipe.definition.stop.signal, recipe.definition.stop.deadline_ns, || {
@@ -207,7 +212,7 @@ impl Runner<'_> {
     fn check_stop(
         &self,
         check: &Check,
-        life: &LifecyclePromise,
+        promise: &LifecyclePromise,
         definition: &Definition,
         start: RelayedStart,
     ) -> Result<String, Problem> {
@@ -219,7 +224,7 @@ impl Runner<'_> {
         let patience = || self.interrupts.patience();
         let signal = definition.stop.signal;
         hold(true);
-        let (was_in_flight, result, stopped) = thread::scope(|scope| {
+        let (was_in_flight, result, stop) = thread::scope(|scope| {
             let request = scope.spawn(|| exchange::run(check, client, ServerLoad::Idle));
             let is_in_flight =
                 !relays.is_empty() && wait_for(CHECK / 2, || before.has_new_requests(&relays));
@@ -229,34 +234,38 @@ impl Runner<'_> {
             });
             // Without a back end to delay it, the response has arrived before the signal is sent.
             let result = if is_in_flight { Err(request) } else { Ok(request.join()) };
-            let stopped = process.stop_with_status(signal, life.within.as_nanos() as u64, patience);
+            let stop = process.stop_with_status(signal, promise.within.as_nanos() as u64, patience);
             let _ = release.join();
-            (is_in_flight, result.unwrap_or_else(thread::ScopedJoinHandle::join), stopped)
+            (is_in_flight, result.unwrap_or_else(thread::ScopedJoinHandle::join), stop)
         });
         let result = result.map_err(|_| {
             Problem::Wrong("dyno's client ended before the check was complete".into())
         })?;
         if !result.ok {
-            let words = format!("the request in flight had no correct response: {}", result.got);
-            return Err(if result.answered { Problem::Wrong(words) } else { Problem::Late(words) });
+            let message = format!("the request in flight had no correct response: {}", result.got);
+            return Err(if result.answered {
+                Problem::Wrong(message)
+            } else {
+                Problem::Late(message)
+            });
         }
-        let took = exit_seconds(stopped, signal, life.within)?;
-        check_output(&life.prints, &printed_since(&log, before.printed)?, port)?;
+        let elapsed = exit_seconds(stop, signal, promise.within)?;
+        check_output(&promise.prints, &printed_since(&log, before.printed)?, port)?;
         if !relays.is_empty() && !was_in_flight {
             return Err(Problem::Late(format!("{NOTHING_IN_FLIGHT}: {}", result.got)));
         }
-        Ok(format!("{}, and then an exit after {took:.2} s", result.got))
+        Ok(format!("{}, and then an exit after {elapsed:.2} s", result.got))
     }
 }
 
 /// Returns the time from the signal to the server's exit, seconds. `Err`: it did not exit in time,
 /// or with a failure status.
 fn exit_seconds(
-    stopped: Option<(StopRecord, Option<ExitStatus>)>,
+    stop: Option<(StopRecord, Option<ExitStatus>)>,
     signal: Signal,
     within: Duration,
 ) -> Result<f64, Problem> {
-    let Some((stop, status)) = stopped else {
+    let Some((stop, status)) = stop else {
         return Err(Problem::Wrong("the server exited before the signal".into()));
     };
     if stop.killed {
@@ -298,22 +307,22 @@ const NOTHING_IN_FLIGHT: &str = "the server responded without requests to its ba
                                  request was in flight at the signal";
 
 /// Returns whether a promise is about a server's back ends.
-fn needs_backend(life: &LifecyclePromise) -> bool {
-    life.look.is_refusal() || !life.asks.is_empty()
+fn needs_backend(promise: &LifecyclePromise) -> bool {
+    promise.look.is_refusal() || !promise.asks.is_empty()
 }
 
 /// Returns the definition without the variables that hold the address of a back end. `None`: it has
 /// no such variables.
 fn without_addresses(definition: &Definition) -> Option<Definition> {
-    let mut without = definition.clone();
-    without.start.env.retain(|_, value| backends_in(value).next().is_none());
-    (without.start.env.len() < definition.start.env.len()).then_some(without)
+    let mut stripped = definition.clone();
+    stripped.start.env.retain(|_, value| backends_in(value).next().is_none());
+    (stripped.start.env.len() < definition.start.env.len()).then_some(stripped)
 }
 
 /// Returns addresses without a listener, as replacements for those of the back ends.
-fn unused_addresses(others: &[(String, Ports)]) -> Result<Vec<(String, Ports)>, String> {
-    let free = ports::free_ports(2 * others.len(), dyno_observer::monotonic_ns())?;
-    Ok(others
+fn unused_addresses(backend_ports: &[(String, Ports)]) -> Result<Vec<(String, Ports)>, String> {
+    let free = ports::free_ports(2 * backend_ports.len(), dyno_observer::monotonic_ns())?;
+    Ok(backend_ports
         .iter()
         .zip(free.chunks(2))
         .map(|((name, _), free)| (name.clone(), Ports { plain: free[0], tls: free[1] }))
@@ -339,16 +348,16 @@ fn check_result(
 }
 
 /// Judges the exit of a server that was to refuse its start. `Ok`: it failed with an exit status.
-fn refusal(status: Option<ExitStatus>, took: Duration, tail: &str) -> Result<String, Problem> {
-    let took = took.as_secs_f64();
+fn refusal(status: Option<ExitStatus>, elapsed: Duration, tail: &str) -> Result<String, Problem> {
+    let elapsed = elapsed.as_secs_f64();
     let printed = if tail.is_empty() { "nothing".into() } else { format!("\n{tail}") };
     match status {
         None => Err(Problem::Wrong(format!(
-            "the server still ran after {took:.1} s, and printed: {printed}"
+            "the server still ran after {elapsed:.1} s, and printed: {printed}"
         ))),
         Some(status) => match status.code() {
             Some(0) => Err(Problem::Wrong(format!(
-                "the server ended after {took:.2} s with status 0, which means success"
+                "the server ended after {elapsed:.2} s with status 0, which means success"
             ))),
             None => Err(Problem::Wrong(format!(
                 "the server was ended by {status}, and printed: {printed}"
@@ -356,8 +365,8 @@ fn refusal(status: Option<ExitStatus>, took: Duration, tail: &str) -> Result<Str
             Some(code) => {
                 let last = tail.lines().last().unwrap_or("nothing");
                 Ok(format!(
-                    "the server ended with status {code} after {took:.2} s, and its last line was: \
-                     {last}"
+                    "the server ended with status {code} after {elapsed:.2} s, and its last line \
+                     was: {last}"
                 ))
             }
         },
@@ -367,16 +376,16 @@ fn refusal(status: Option<ExitStatus>, took: Duration, tail: &str) -> Result<Str
 /// Sends the requests of a check, and checks the server's output and its requests to back ends.
 fn check_serving(
     check: &Check,
-    life: &LifecyclePromise,
+    promise: &LifecyclePromise,
     start: &RelayedStart,
 ) -> Result<String, Problem> {
     if let Some((name, _)) =
-        life.asks.iter().find(|(name, _)| !start.relays.iter().any(|b| b.name == *name))
+        promise.asks.iter().find(|(name, _)| !start.relays.iter().any(|b| b.name == *name))
     {
-        let known: Vec<&str> = start.relays.iter().map(|b| b.name.as_str()).collect();
+        let names: Vec<&str> = start.relays.iter().map(|b| b.name.as_str()).collect();
         return Err(Problem::Wrong(format!(
             "the server has no back end {name:?}, only {}",
-            known.join(", ")
+            names.join(", ")
         )));
     }
     let log = start.part.process.log();
@@ -384,18 +393,18 @@ fn check_serving(
         0 => Mark { printed: 0, requests: vec![(Vec::new(), Vec::new()); start.relays.len()] },
         _ => Mark::new(&start.relays, log.len()),
     };
-    let mut words = Vec::new();
+    let mut message = Vec::new();
     if !check.requests.is_empty() {
         let result = exchange::run(check, first_client(&start.part.listeners)?, ServerLoad::Idle);
         match (result.ok, result.answered) {
-            (true, _) => words.push(result.got),
+            (true, _) => message.push(result.got),
             (false, true) => return Err(Problem::Wrong(result.got)),
             (false, false) => return Err(Problem::Late(result.got)),
         }
     }
-    wait_for_expected(life, start, &mark)?;
-    check_output(&life.prints, &printed_since(&log, mark.printed)?, start.port)?;
-    for (backend, sighting) in &life.asks {
+    wait_for_expected(promise, start, &mark)?;
+    check_output(&promise.prints, &printed_since(&log, mark.printed)?, start.port)?;
+    for (backend, sighting) in &promise.asks {
         let requests = mark.requests_since(start, backend)?;
         let n = sighting.count(requests.iter().map(Vec::as_slice), start.port);
         let Sighting { matches, .. } = sighting;
@@ -406,31 +415,32 @@ fn check_serving(
                  were:{first}"
             )));
         }
-        words.push(format!("the server sent {backend} {matches} {n} times"));
+        message.push(format!("the server sent {backend} {matches} {n} times"));
     }
-    words.extend(life.prints.iter().map(|s| format!("the server printed {}", s.matches)));
-    Ok(words.join(", "))
+    message.extend(promise.prints.iter().map(|s| format!("the server printed {}", s.matches)));
+    Ok(message.join(", "))
 }
 
 /// Waits for the expected output and requests. If a promise has an upper limit, also waits for
 /// excess output and requests.
 fn wait_for_expected(
-    life: &LifecyclePromise,
+    promise: &LifecyclePromise,
     start: &RelayedStart,
     mark: &Mark,
 ) -> Result<(), Problem> {
     let log = start.part.process.log();
     let is_missing = || -> Result<bool, Problem> {
         let printed = printed_since(&log, mark.printed)?;
-        let lacks_output = life.prints.iter().any(|s| wants_more(s, &printed, start.port));
-        let lack_requests = life.asks.iter().map(|(backend, s)| {
-            Ok(wants_more(s, &mark.requests_since(start, backend)?, start.port))
+        let lacks_output = promise.prints.iter().any(|s| expects_more(s, &printed, start.port));
+        let lack_requests = promise.asks.iter().map(|(backend, s)| {
+            Ok(expects_more(s, &mark.requests_since(start, backend)?, start.port))
         });
         Ok(lacks_output || lack_requests.collect::<Result<Vec<bool>, Problem>>()?.contains(&true))
     };
     // Failures here are reported by the next check.
     wait_for(OUTPUT, || !is_missing().unwrap_or(false));
-    let mut sightings = life.prints.iter().chain(life.asks.iter().map(|(_, sighting)| sighting));
+    let mut sightings =
+        promise.prints.iter().chain(promise.asks.iter().map(|(_, sighting)| sighting));
     if sightings.any(|sighting| sighting.times.has_maximum()) {
         thread::sleep(SETTLING);
     }
@@ -501,7 +511,7 @@ fn printed_since(log: &Log, position: u64) -> Result<Vec<Vec<u8>>, Problem> {
         .collect())
 }
 
-fn wants_more(sighting: &Sighting, texts: &[Vec<u8>], port: u16) -> bool {
+fn expects_more(sighting: &Sighting, texts: &[Vec<u8>], port: u16) -> bool {
     sighting.times.wants_more_than(sighting.count(texts.iter().map(Vec::as_slice), port))
 }
 

@@ -43,10 +43,10 @@ impl Runner<'_> {
         let is_priced = |probe: &Probe| !matches!(probe, Probe::Profile | Probe::Runtime);
         let priced = used.attached.into_iter().filter(is_priced).collect();
         let mut price = ProbePrice { probes: priced, ..ProbePrice::default() };
-        let Some(attached_probes) = &launched.subject.inside else {
-            let why = used.refused.into_iter().next().map(|refused| refused.why);
+        let Some(attached_probes) = &launched.subject.monitor else {
+            let reason = used.refused.into_iter().next().map(|refused| refused.why);
             price.failure =
-                Some(why.unwrap_or_else(|| "no probe is attached to the server".into()));
+                Some(reason.unwrap_or_else(|| "no probe is attached to the server".into()));
             record.probe_price = Some(price);
             return;
         };
@@ -54,7 +54,7 @@ impl Runner<'_> {
             // The user interrupted the run.
             Ok(slices) if slices.len() < 2 * PRICE_PAIRS => return,
             Ok(slices) => price.slices = slices,
-            Err(why) => price.failure = Some(why),
+            Err(reason) => price.failure = Some(reason),
         }
         record.probe_price = Some(price);
     }

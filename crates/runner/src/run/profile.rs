@@ -22,7 +22,8 @@ impl Runner<'_> {
             return None;
         }
         (self.on_event)(RunEvent::Profiling { trial });
-        let failed = |why| ProfileRecord { trial, failure: Some(why), ..ProfileRecord::default() };
+        let failed =
+            |reason| ProfileRecord { trial, failure: Some(reason), ..ProfileRecord::default() };
         Some(self.profile_load(trial, launched).unwrap_or_else(failed))
     }
 
@@ -35,7 +36,7 @@ impl Runner<'_> {
             Some(command) => command
                 .run(&self.supervision())
                 .map(drop)
-                .map_err(|why| format!("its command for `profile` {why}")),
+                .map_err(|reason| format!("its command for `profile` {reason}")),
             None => Ok(()),
         };
         let profiled = ProfiledServer {

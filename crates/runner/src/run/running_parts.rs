@@ -53,35 +53,35 @@ impl<'a> Launched<'a> {
         supervision: &Supervision<'_>,
     ) -> Result<(), Failure> {
         let watch = DropWatch::begin();
-        let served = self.subject.after_load(record);
-        let served = served.map_err(|failure| self.blame(failure, supervision));
+        let result = self.subject.after_load(record);
+        let result = result.map_err(|failure| self.blame(failure, supervision));
         let depth = if has_responses_at_end(record) { CheckDepth::Cheap } else { CheckDepth::Full };
-        let served = served.and_then(|()| {
+        let result = result.and_then(|()| {
             let failure = backend_failure(self.backends, None)
                 .or_else(|| self.silent_backend(None, depth, supervision));
             failure.map_or(Ok(()), Err)
         });
-        let served = served.map_err(|failure| {
+        let result = result.map_err(|failure| {
             let during = MachineDrops::from_load(record).unwrap_or_default();
             drops::explain(&during, watch.explain(failure))
         });
-        if let Err(failure) = &served {
+        if let Err(failure) = &result {
             // If the machine dropped the requests, the server has not failed.
             let is_machine_fault = failure.kind == FailureKind::Harness;
             record.server_failure = (!is_machine_fault).then(|| failure.in_words());
         }
-        served
+        result
     }
 
     /// Returns the failure of the subject, or of the back end that caused it.
     pub(super) fn blame(&mut self, failure: Failure, supervision: &Supervision<'_>) -> Failure {
         // A subject that exited did so by itself, unless a back end has exited, too.
         let is_silence = [FailureKind::Deaf, FailureKind::WrongAnswers].contains(&failure.kind);
-        let silent = match is_silence {
+        let silence_failure = match is_silence {
             true => self.silent_backend(Some(&failure), CheckDepth::Full, supervision),
             false => None,
         };
-        backend_failure(self.backends, Some(&failure)).or(silent).unwrap_or(failure)
+        backend_failure(self.backends, Some(&failure)).or(silence_failure).unwrap_or(failure)
     }
 
     /// Returns the failure of a running back end that does not respond. `subject_failure`: failure
@@ -92,28 +92,28 @@ impl<'a> Launched<'a> {
         depth: CheckDepth,
         supervision: &Supervision<'_>,
     ) -> Option<Failure> {
-        let silent = |part: &mut RunningPart| {
+        let silence_failure = |part: &mut RunningPart| {
             let is_running = part.process.exit_status().is_none();
             is_running
                 .then(|| part.silence(depth, supervision))
                 .flatten()
-                .map(|why| (part.name.clone(), why))
+                .map(|reason| (part.name.clone(), reason))
         };
-        let (name, why) = self.backends.iter_mut().find_map(silent)?;
+        let (name, reason) = self.backends.iter_mut().find_map(silence_failure)?;
         let consequence = consequence_text(subject_failure);
-        let message = format!("back end {name}: it runs, but {why}{consequence}");
+        let message = format!("back end {name}: it runs, but {reason}{consequence}");
         Some(Failure { kind: FailureKind::BackendFailed, message })
     }
 
     /// Resets the data of all back ends.
     pub(super) fn reset(&self, supervision: &Supervision<'_>) -> Result<(), Failure> {
-        let failed = |name: &str, why: String| Failure {
+        let failed = |name: &str, reason: String| Failure {
             kind: FailureKind::BackendFailed,
-            message: format!("back end {name}: its command for `reset` {why}"),
+            message: format!("back end {name}: its command for `reset` {reason}"),
         };
         let mut resets = self.backends.iter().filter_map(|part| Some((part, part.reset.as_ref()?)));
         resets.try_for_each(|(part, reset)| {
-            reset.run(supervision).map_err(|why| failed(&part.name, why)).map(drop)
+            reset.run(supervision).map_err(|reason| failed(&part.name, reason)).map(drop)
         })
     }
 }
@@ -124,17 +124,17 @@ pub(super) fn backend_failure(
     backends: &mut [RunningPart],
     subject_failure: Option<&Failure>,
 ) -> Option<Failure> {
-    let lost = |part: &mut RunningPart| {
+    let describe_loss = |part: &mut RunningPart| {
         let oom_kills = part.process.oom_kills();
-        let how = match part.process.exit_status() {
+        let event = match part.process.exit_status() {
             Some(status) => format!("ended with {status}"),
             None if oom_kills > 0 => "continues without them, or with new ones".into(),
             None => return None,
         };
-        Some((how, oom_kills, part.name.clone()))
+        Some((event, oom_kills, part.name.clone()))
     };
-    let (how, oom_kills, name) = backends.iter_mut().find_map(lost)?;
-    let message = format!("back end {name} {how}{}", consequence_text(subject_failure));
+    let (event, oom_kills, name) = backends.iter_mut().find_map(describe_loss)?;
+    let message = format!("back end {name} {event}{}", consequence_text(subject_failure));
     let failure = memory_first(oom_kills, Failure { kind: FailureKind::BackendFailed, message });
     Some(Failure { kind: FailureKind::BackendFailed, ..failure })
 }
@@ -149,8 +149,8 @@ pub(super) struct RunningPart {
     pub(super) party: Party,
     pub(super) name: String,
     pub(super) process: Process,
-    /// Probes inside its processes; `None`: not requested, or not available.
-    pub(super) inside: Option<Arc<PartyMonitor>>,
+    /// Probes of its processes; `None`: not requested, or not available.
+    pub(super) monitor: Option<Arc<PartyMonitor>>,
     /// One per protocol that it speaks.
     pub(super) listeners: Vec<Arc<CheckedListener>>,
     pub(super) alive: AliveCheck,
@@ -162,9 +162,9 @@ pub(super) struct RunningPart {
     pub(super) list_compiled: Option<ServerCommand>,
 }
 
-/// Number of a part's listeners that have to respond.
+/// The listeners of a part that have to respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Responding {
+enum RequiredListeners {
     Any,
     All,
 }
@@ -204,8 +204,8 @@ pub(super) fn listener<'a>(
     workload: &Workload,
 ) -> Result<&'a Arc<CheckedListener>, String> {
     let protocol = workload.protocol;
-    let found = listeners.iter().find(|listener| listener.listener().protocol == protocol);
-    found.ok_or_else(|| {
+    let listener = listeners.iter().find(|listener| listener.listener().protocol == protocol);
+    listener.ok_or_else(|| {
         format!("it no longer supports {protocol}\nhint: check whether its subject.toml changed")
     })
 }
@@ -223,7 +223,7 @@ impl RunningPart {
                 let result = listener.run(check, ServerLoad::Idle);
                 let failed = !result.ok;
                 results.push(result);
-                if failed && self.check_alive(Responding::Any).is_err() {
+                if failed && self.check_alive(RequiredListeners::Any).is_err() {
                     return Some(results);
                 }
             }
@@ -240,7 +240,8 @@ impl RunningPart {
         has_trials_left: impl Fn(&BTreeSet<Protocol>) -> bool,
     ) -> Result<(), Failure> {
         let Some(failed) = results.iter().find(|check| !check.ok) else { return Ok(()) };
-        if self.process.exit_status().is_some() || self.check_alive(Responding::Any).is_err() {
+        if self.process.exit_status().is_some() || self.check_alive(RequiredListeners::Any).is_err()
+        {
             return self.judge(LastEvent::Check(failed)).map_or(Ok(()), Err);
         }
         let broken: Vec<&CheckResult> = results.iter().filter(|check| check.is_broken()).collect();
@@ -258,7 +259,9 @@ impl RunningPart {
     /// its own steps.
     pub(super) fn after_load(&mut self, record: &mut LoadRecord) -> Result<(), Failure> {
         let failure = match &record.server_failure {
-            Some(words) => judge(None, self.process.oom_kills(), &Ok(()), LastEvent::Load(words)),
+            Some(message) => {
+                judge(None, self.process.oom_kills(), &Ok(()), LastEvent::Load(message))
+            }
             None => self.judge(LastEvent::Step),
         };
         let Some(failure) = failure else { return Ok(()) };
@@ -268,16 +271,16 @@ impl RunningPart {
 
     /// Returns why the part failed. `None`: it serves.
     fn judge(&mut self, event: LastEvent<'_>) -> Option<Failure> {
-        let response = self.check_alive(Responding::Any);
+        let response = self.check_alive(RequiredListeners::Any);
         // A part without a failure is not waited for.
         judge(None, self.process.oom_kills(), &response, event)?;
         let exit_status = self.wait_for_exit();
         judge(exit_status, self.process.oom_kills(), &response, event)
     }
 
-    /// Checks whether the part is alive, at negligible cost. `responding`: its listeners that have
-    /// to respond.
-    fn check_alive(&self, responding: Responding) -> Result<(), String> {
+    /// Checks whether the part is alive, at negligible cost. `required`: the listeners that have to
+    /// respond.
+    fn check_alive(&self, required: RequiredListeners) -> Result<(), String> {
         let connect = |port: &u16| {
             let addr = SocketAddr::from(([127, 0, 0, 1], *port));
             TcpStream::connect_timeout(&addr, ALIVE_TIMEOUT).map(drop)
@@ -286,9 +289,9 @@ impl RunningPart {
             AliveCheck::Request { path, plain } => {
                 let clients = self.listeners.iter().map(|listener| &listener.client).chain(plain);
                 let mut results = clients.map(|client| send_request(client, path));
-                match responding {
-                    Responding::Any => first_success(results),
-                    Responding::All => results.try_for_each(|result| result),
+                match required {
+                    RequiredListeners::Any => first_success(results),
+                    RequiredListeners::All => results.try_for_each(|result| result),
                 }
             }
             AliveCheck::Connect(ports) => ports.iter().try_for_each(connect),
@@ -305,12 +308,12 @@ impl RunningPart {
                 .err()
                 // A command that the user interrupted has no result.
                 .filter(|_| supervision.interrupts.count() == 0)
-                .map(|why| format!("its command for `ready`, run again, {why}")),
+                .map(|reason| format!("its command for `ready`, run again, {reason}")),
             AliveCheck::Command(_) => None,
             AliveCheck::Request { .. } | AliveCheck::Connect(_) => self
-                .check_alive(Responding::All)
+                .check_alive(RequiredListeners::All)
                 .err()
-                .map(|why| format!("it does not respond: {why}")),
+                .map(|reason| format!("it does not respond: {reason}")),
         }
     }
 
@@ -347,8 +350,8 @@ fn first_success(mut attempts: impl Iterator<Item = io::Result<()>>) -> io::Resu
 /// The processes of a start while it is loaded.
 pub(super) struct MonitoredProcesses<'a> {
     pub(super) subject: &'a mut Process,
-    /// Probes inside the subject.
-    pub(super) inside: Option<&'a PartyMonitor>,
+    /// Probes of the subject's processes.
+    pub(super) monitor: Option<&'a PartyMonitor>,
     pub(super) backends: &'a mut [RunningPart],
     /// Files that stay open from one sample to the next.
     pub(super) files: Files,
@@ -362,17 +365,17 @@ impl MonitoredProcesses<'_> {
 
     /// Reads the counters of all parts, except those of probes.
     pub(super) fn sample_without_probes(&self) -> Sample {
-        let outside = self.scopes().map(|scope| Scope { monitor: None, ..scope });
-        dyno_observer::sample(&outside.collect::<Vec<_>>(), Reads::All, &self.files)
+        let unmonitored = self.scopes().map(|scope| Scope { monitor: None, ..scope });
+        dyno_observer::sample(&unmonitored.collect::<Vec<_>>(), Reads::All, &self.files)
     }
 
     fn scopes(&self) -> impl Iterator<Item = Scope<'_>> {
         let subject =
-            Scope { party: Party::SUBJECT, sampler: &self.subject.sampler, monitor: self.inside };
+            Scope { party: Party::SUBJECT, sampler: &self.subject.sampler, monitor: self.monitor };
         let backends = self.backends.iter().map(|part| Scope {
             party: part.party,
             sampler: &part.process.sampler,
-            monitor: part.inside.as_deref(),
+            monitor: part.monitor.as_deref(),
         });
         [subject].into_iter().chain(backends)
     }
@@ -435,9 +438,9 @@ impl CheckedListener {
         self.client.listener()
     }
 
-    pub(super) fn run(&self, check: &Check, business: ServerLoad) -> CheckResult {
+    pub(super) fn run(&self, check: &Check, server_load: ServerLoad) -> CheckResult {
         let waived = check.is_named_in(&self.waive, self.listener().protocol);
-        CheckResult { waived, ..contract_check::run(check, &self.client, business) }
+        CheckResult { waived, ..contract_check::run(check, &self.client, server_load) }
     }
 }
 

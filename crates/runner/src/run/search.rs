@@ -185,7 +185,7 @@ impl Runner<'_> {
         })?;
         let processes = MonitoredProcesses {
             subject: &mut launched.subject.process,
-            inside: None,
+            monitor: None,
             backends: launched.backends,
             files: Files::with_limit(load::spare_files([&spec])),
         };

@@ -119,8 +119,8 @@ pub(super) struct Recipe<'a> {
     pub(super) limits: &'a Limits,
     /// CPUs that the part may use.
     pub(super) cpus: &'a [u32],
-    /// Ports of the parts that are up, by name.
-    pub(super) others: &'a [(String, Ports)],
+    /// Ports of the back ends that are up, by name.
+    pub(super) backend_ports: &'a [(String, Ports)],
     /// Probes to attach.
     pub(super) observe: &'a BTreeSet<Probe>,
     pub(super) network: &'a Network,
@@ -130,7 +130,7 @@ pub(super) struct Recipe<'a> {
 pub(super) struct Spawned {
     pub(super) process: Process,
     pub(super) ports: Ports,
-    inside: Option<Arc<PartyMonitor>>,
+    monitor: Option<Arc<PartyMonitor>>,
     listeners: Vec<Arc<CheckedListener>>,
     settings: Settings,
 }
@@ -156,11 +156,11 @@ impl Runner<'_> {
         };
         let Arm { name, subject, conditions, backends, .. } = &plan.arms[arm];
         let new_files = check_files(&self.snapshots.subjects[*subject], &arms[arm])?;
-        let mut others = Vec::new();
+        let mut backend_ports = Vec::new();
         for &index in backends {
             let (part, ports) =
-                self.start_backend(record, index, &others, conditions, setup, network)?;
-            others.push((part.name.clone(), ports));
+                self.start_backend(record, index, &backend_ports, conditions, setup, network)?;
+            backend_ports.push((part.name.clone(), ports));
             up.push(part);
         }
         let recipe = Recipe {
@@ -171,7 +171,7 @@ impl Runner<'_> {
                 .out,
             limits: &conditions.limits,
             cpus: &plan.placement_in(record.launch, arm).subject,
-            others: &others,
+            backend_ports: &backend_ports,
             observe: &conditions.observe,
             network,
         };
@@ -194,7 +194,7 @@ impl Runner<'_> {
         &mut self,
         record: &mut StartRecord,
         index: usize,
-        others: &[(String, Ports)],
+        backend_ports: &[(String, Ports)],
         conditions: &Conditions,
         setup: &RunSetup,
         network: &Network,
@@ -209,7 +209,7 @@ impl Runner<'_> {
             out: &backend.built.out,
             limits: &planned.limits,
             cpus: &planned.cpus,
-            others,
+            backend_ports,
             observe: &conditions.observe,
             network,
         };
@@ -233,7 +233,7 @@ impl Runner<'_> {
         recipe: &Recipe<'_>,
         setup: &RunSetup,
     ) -> Result<(RunningPart, Ports), Failure> {
-        let Spawned { mut process, ports, inside, listeners, settings } =
+        let Spawned { mut process, ports, monitor, listeners, settings } =
             self.spawn(start, recipe, setup)?;
         let record = last_part(start);
         let definition = recipe.definition;
@@ -283,7 +283,7 @@ impl Runner<'_> {
             party,
             name,
             process,
-            inside,
+            monitor,
             listeners,
             alive,
             runtime,
@@ -338,9 +338,9 @@ impl Runner<'_> {
         record.pid = Some(process.pid());
         // Attached as soon as the process exists, so that its children are monitored as well.
         // Without a free slot for its probes the start continues.
-        let inside = setup.probes.attach(recipe.observe, process.pid()).unwrap_or_default();
+        let monitor = setup.probes.attach(recipe.observe, process.pid()).unwrap_or_default();
         record.limits.extend(read_back(recipe, &process));
-        Ok(Spawned { process, ports, inside, listeners, settings })
+        Ok(Spawned { process, ports, monitor, listeners, settings })
     }
 
     /// Loads the data of a part, if it has any. Returns the time that this took, nanoseconds.
@@ -350,8 +350,8 @@ impl Runner<'_> {
         match command.run(&self.supervision()) {
             Ok(took_ns) => Ok(Some(took_ns)),
             Err(_) if self.interrupts.count() > 0 => Err(interrupted_failure()),
-            Err(why) => {
-                let message = format!("its command for `seed` {why}");
+            Err(reason) => {
+                let message = format!("its command for `seed` {reason}");
                 Err(Failure { kind: FailureKind::DataFailed, message })
             }
         }
@@ -467,9 +467,9 @@ impl Settings {
             placeholder_values(cpus, definition, recipe.out, ports, &workspace.work);
         placeholders.0.push(("name".into(), record.name.clone()));
         placeholders.0.extend(certs.into_iter().flat_map(certificate_placeholders));
-        placeholders
-            .0
-            .extend(recipe.others.iter().flat_map(|(name, ports)| ports.port_placeholders(name)));
+        placeholders.0.extend(
+            recipe.backend_ports.iter().flat_map(|(name, ports)| ports.port_placeholders(name)),
+        );
         let work = workspace.work.clone();
         let mut environment =
             Environment::for_server(&DynoVariables::read(), &definition.start.inherit, &work);

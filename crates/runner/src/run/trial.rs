@@ -48,9 +48,9 @@ impl Runner<'_> {
     ) -> Result<Vec<MeasuredTrial>, String> {
         let specs = self.specs(trials)?;
         let prechecks: Vec<Option<CheckResult>> = specs.iter().map(check_responses).collect();
-        let numbers: Vec<usize> = trials.iter().map(|(trial, _)| *trial).collect();
-        let screen: RefCell<&mut dyn FnMut(RunEvent<'_>)> = RefCell::new(&mut *self.on_event);
-        let on_event = |event: RunEvent<'_>| (screen.borrow_mut())(event);
+        let trial_indices: Vec<usize> = trials.iter().map(|(trial, _)| *trial).collect();
+        let event_sink: RefCell<&mut dyn FnMut(RunEvent<'_>)> = RefCell::new(&mut *self.on_event);
+        let on_event = |event: RunEvent<'_>| (event_sink.borrow_mut())(event);
         let (plan, interrupts) = (self.plan, self.interrupts);
         thread::scope(|scope| {
             let mut monitors = Vec::new();
@@ -66,13 +66,13 @@ impl Runner<'_> {
             for ((trial, launched), response_counts) in trials.iter_mut().zip(response_counts) {
                 monitors.push(Monitors::begin(scope, plan, *trial, launched));
                 watchers.push(Watcher {
-                    peaks_of_window: Vec::new(),
+                    window_peak_parties: Vec::new(),
                     has_read_sockets: false,
                     takes_turns: plan.slice_ns.is_some(),
                     trial: *trial,
                     processes: MonitoredProcesses {
                         subject: &mut launched.subject.process,
-                        inside: launched.subject.inside.as_deref(),
+                        monitor: launched.subject.monitor.as_deref(),
                         backends: launched.backends,
                         files: Files::with_limit(spare),
                     },
@@ -87,16 +87,16 @@ impl Runner<'_> {
                 .map(|(spec, watch)| load::MonitoredLoad { spec, watch })
                 .collect();
             let records = load::run_together(&mut loads);
-            let counted = counter.map_or(Ok(()), StoppableThread::end);
+            let count_result = counter.map_or(Ok(()), StoppableThread::end);
             let results: Vec<MonitorResults> = monitors.into_iter().map(Monitors::end).collect();
             let mut records = records?;
             load::exchange_server_use(&mut records);
-            let each = records.into_iter().zip(results).zip(prechecks).zip(numbers);
-            let measured = each.map(|(((load, results), precheck), trial)| {
+            let inputs = records.into_iter().zip(results).zip(prechecks).zip(trial_indices);
+            let measured_trials = inputs.map(|(((load, results), precheck), trial)| {
                 let observe = &plan.arms[plan.trials[trial].arm].conditions.observe;
-                results.into_measured(load, precheck, probes.probes_use(observe), &counted)
+                results.into_trial(load, precheck, probes.probes_use(observe), &count_result)
             });
-            Ok(measured.collect())
+            Ok(measured_trials.collect())
         })
     }
 
@@ -145,11 +145,11 @@ fn start_call_counter<'scope, 'a>(
     starts: impl Iterator<Item = &'a Launched<'a>>,
     response_counts: &[Arc<ResponseCounts>],
 ) -> Option<StoppableThread<'scope, Result<(), String>>> {
-    let inside = |launched: &Launched<'_>| -> Vec<Arc<PartyMonitor>> {
+    let monitor = |launched: &Launched<'_>| -> Vec<Arc<PartyMonitor>> {
         let parts = [&*launched.subject].into_iter().chain(&*launched.backends);
-        parts.filter_map(|part| part.inside.clone()).collect()
+        parts.filter_map(|part| part.monitor.clone()).collect()
     };
-    let mut call_counter = CallCounter::new(starts.map(inside).collect())?;
+    let mut call_counter = CallCounter::new(starts.map(monitor).collect())?;
     let response_counts = response_counts.to_vec();
     let (to_counter, stop) = mpsc::channel();
     let counter = scope.spawn(move || {
@@ -205,12 +205,12 @@ impl<'scope> Monitors<'scope> {
 }
 
 impl MonitorResults {
-    fn into_measured(
+    fn into_trial(
         self,
         mut load: LoadRecord,
         precheck: Option<CheckResult>,
         probes: ProbesUse,
-        counted: &Result<(), String>,
+        count_result: &Result<(), String>,
     ) -> MeasuredTrial {
         let (runtime, refused_runtime) = self.runtime.unwrap_or_default();
         load.probes = probes;
@@ -218,7 +218,7 @@ impl MonitorResults {
             load.probes.attached.remove(&Probe::Runtime);
         }
         load.probes.refuse(refused_runtime);
-        load.probes.refused.extend(counted.clone().err().map(calls_refusal));
+        load.probes.refused.extend(count_result.clone().err().map(calls_refusal));
         load.runtime = runtime;
         MeasuredTrial { load, checks: precheck.into_iter().chain(self.checks).collect() }
     }
@@ -233,20 +233,20 @@ fn check_responses(spec: &load::LoadSpec) -> Option<CheckResult> {
         name: "expectations".into(),
         protocol: spec.protocol,
         ok: false,
-        answered: mismatch.answered,
+        answered: mismatch.has_response,
         waived: false,
         asked: String::new(),
         expected: String::new(),
         // The caveat that quotes it has its own advice.
-        got: hint::split(&mismatch.words).0.into(),
+        got: hint::split(&mismatch.message).0.into(),
     })
 }
 
 /// Records that the system call probe stopped counting before the load ended.
-fn calls_refusal(why: String) -> RefusedProbe {
+fn calls_refusal(reason: String) -> RefusedProbe {
     RefusedProbe {
         probe: Probe::Syscalls,
-        why,
+        why: reason,
         hint: "Re-run the suite. If this persists, report a bug.".into(),
     }
 }
@@ -280,7 +280,7 @@ struct Watcher<'a> {
     trial: usize,
     response_counts: Arc<ResponseCounts>,
     /// Parties whose memory peak the kernel reset when the window opened.
-    peaks_of_window: Vec<Party>,
+    window_peak_parties: Vec<Party>,
     has_read_sockets: bool,
     takes_turns: bool,
     processes: MonitoredProcesses<'a>,
@@ -301,7 +301,7 @@ impl Watcher<'_> {
 impl Watch for Watcher<'_> {
     fn sample(&mut self, edge: Edge) -> Option<Sample> {
         if edge == Edge::Opens {
-            self.peaks_of_window = self.processes.reset_peaks();
+            self.window_peak_parties = self.processes.reset_peaks();
         }
         // The use of the whole machine is the difference between the edges of the window.
         let is_edge = edge != Edge::Within || !self.takes_turns;
@@ -312,7 +312,7 @@ impl Watch for Watcher<'_> {
             self.read_sockets_once(&mut sample);
         }
         for used in
-            sample.parties.iter_mut().filter(|used| !self.peaks_of_window.contains(&used.party))
+            sample.parties.iter_mut().filter(|used| !self.window_peak_parties.contains(&used.party))
         {
             if let Some(cgroup) = &mut used.cgroup {
                 cgroup.memory_peak_bytes = None;
@@ -342,6 +342,6 @@ impl Watch for Watcher<'_> {
         }
         self.processes
             .exited_part()
-            .map(|how| LoadStopReason::ServerFailed(format!("{how} under load")))
+            .map(|event| LoadStopReason::ServerFailed(format!("{event} under load")))
     }
 }

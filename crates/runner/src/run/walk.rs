@@ -369,9 +369,9 @@ impl Runner<'_> {
         drop(launched);
         let measured = match measured {
             Ok(measured) => measured,
-            Err(why) => {
+            Err(reason) => {
                 return ready.into_iter().try_for_each(|(_, start)| {
-                    self.stop_on_error(Err(harness(why.clone()).into()), start, setup)
+                    self.stop_on_error(Err(harness(reason.clone()).into()), start, setup)
                 });
             }
         };

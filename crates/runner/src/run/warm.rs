@@ -145,14 +145,14 @@ impl Runner<'_> {
     /// Pauses the load after the server's compilers were busy. Compilers share the CPUs with its
     /// other threads, and can finish while these are idle.
     fn rest(&self) -> Result<(), WarmUpAbort> {
-        let mut left = REST;
-        while !left.is_zero() {
+        let mut remaining_rest = REST;
+        while !remaining_rest.is_zero() {
             if self.interrupts.count() > 0 {
                 return Err(WarmUpAbort::Interrupted);
             }
-            let nap = left.min(STOP_CHECK_INTERVAL);
+            let nap = remaining_rest.min(STOP_CHECK_INTERVAL);
             thread::sleep(nap);
-            left -= nap;
+            remaining_rest -= nap;
         }
         Ok(())
     }
@@ -172,13 +172,13 @@ impl Runner<'_> {
         let spec = load::LoadSpec { load, ..turn.spec.clone() };
         let processes = MonitoredProcesses {
             subject: &mut launched.subject.process,
-            inside: None,
+            monitor: None,
             backends: launched.backends,
             files: Files::with_limit(load::spare_files([&spec])),
         };
         let mut watcher = WarmUpWatch { processes, interrupts: self.interrupts };
-        let mut record =
-            load::run(&spec, &mut watcher).map_err(|words| WarmUpAbort::Failed(harness(words)))?;
+        let mut record = load::run(&spec, &mut watcher)
+            .map_err(|message| WarmUpAbort::Failed(harness(message)))?;
         // An interrupt during the drain does not set `cut_short`, so the count is checked as well.
         if record.cut_short || self.interrupts.count() > 0 {
             return Err(WarmUpAbort::Interrupted);

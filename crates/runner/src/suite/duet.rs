@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     fn duet_with_unsupported_options_is_refused() {
-        let suite = |more: &str| {
-            parse(&format!("subjects = [\"a\", \"b\"]\n[suite]\norder = \"duet\"\n{more}"))
+        let suite = |extra: &str| {
+            parse(&format!("subjects = [\"a\", \"b\"]\n[suite]\norder = \"duet\"\n{extra}"))
         };
         let closed = suite("[load]\nconnections = 8\n").unwrap();
         assert!(closed.duet && closed.slice_ns.is_none());
         assert!(suite("[load]\nrate = 1000\nconnections = 8\n").unwrap().duet);
-        for (more, says) in [
+        for (extra, expected) in [
             ("slice = \"200ms\"\n", "the only order in which subjects take turns"),
             ("[load]\nconnections = 8\nrate = \"1k..5k\"\n", "a step is lengthened"),
             ("[load]\nconnections = 8\npriority = \"realtime\"\n", "would block the others"),
@@ -144,8 +144,8 @@ mod tests {
                 "include the wait for other servers",
             ),
         ] {
-            let error = suite(more).unwrap_err();
-            assert!(error.contains(says), "{more}\n→ {error}");
+            let error = suite(extra).unwrap_err();
+            assert!(error.contains(expected), "{extra}\n→ {error}");
         }
     }
 }

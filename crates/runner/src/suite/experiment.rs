@@ -78,24 +78,24 @@ const REQUEST: &str = "request.";
 
 /// Returns the subjects of a suite with its experiment applied, and the experiment.
 pub(super) fn arms(
-    written: Vec<SuiteSubject>,
+    subjects: Vec<SuiteSubject>,
     raw: Option<RawExperiment>,
 ) -> Result<(Vec<SuiteSubject>, Option<Experiment>), Mistake> {
-    let Some(raw) = raw else { return Ok((written, None)) };
+    let Some(raw) = raw else { return Ok((subjects, None)) };
     let locate = |mistake: Mistake| mistake.with_parent("experiment");
     let (subjects, arms) = if raw.vary.is_empty() {
-        (raw.listed_arms(written).map_err(locate)?, Vec::new())
+        (raw.listed_arms(subjects).map_err(locate)?, Vec::new())
     } else {
-        let (varied, others) = raw.varied_arms(written).map_err(locate)?;
-        let names = varied.iter().map(SuiteSubject::id).collect();
-        (varied.into_iter().chain(others).collect(), names)
+        let (varied_arms, others) = raw.varied_arms(subjects).map_err(locate)?;
+        let names = varied_arms.iter().map(SuiteSubject::id).collect();
+        (varied_arms.into_iter().chain(others).collect(), names)
     };
     Ok((subjects, Some(Experiment { kind: raw.kind, factor: raw.factor, arms })))
 }
 
 impl RawExperiment {
     /// Returns arms that the suite lists one by one.
-    fn listed_arms(&self, written: Vec<SuiteSubject>) -> Result<Vec<SuiteSubject>, Mistake> {
+    fn listed_arms(&self, subjects: Vec<SuiteSubject>) -> Result<Vec<SuiteSubject>, Mistake> {
         let wrong = |message: &str| Err(mistake("kind", message));
         match self.kind {
             ExperimentKind::Dose | ExperimentKind::Matrix => {
@@ -105,15 +105,15 @@ impl RawExperiment {
                      [0.25, 0.5, 1] }}`"
                 ))
             }
-            ExperimentKind::Toggle if written.len() < 2 => wrong(
+            ExperimentKind::Toggle if subjects.len() < 2 => wrong(
                 "kind \"toggle\": needs two arms\nhint: list the subject twice, each with its own \
                  `name`, or use `vary`",
             ),
-            _ if written.len() < 2 => wrong(
+            _ if subjects.len() < 2 => wrong(
                 "an experiment must have at least two arms\nhint: list them as `[[subjects]]`, in \
                  their order",
             ),
-            _ => Ok(written),
+            _ => Ok(subjects),
         }
     }
 
@@ -121,10 +121,10 @@ impl RawExperiment {
     /// the further subjects, unchanged.
     fn varied_arms(
         &self,
-        written: Vec<SuiteSubject>,
+        subjects: Vec<SuiteSubject>,
     ) -> Result<(Vec<SuiteSubject>, Vec<SuiteSubject>), Mistake> {
         self.check_factors()?;
-        let mut subjects = written.into_iter();
+        let mut subjects = subjects.into_iter();
         let first = subjects
             .next()
             .ok_or_else(|| mistake("vary", "`vary`: the suite has no subject to vary"))?;
@@ -272,7 +272,7 @@ fn subject_at_level(
     factor: &str,
     level: &Level,
 ) -> Result<SuiteSubject, Mistake> {
-    let whole = || {
+    let whole_number = || {
         let n = number(level).filter(|n| *n >= 1.0 && n.fract() == 0.0);
         n.map(|n| n as u64)
             .ok_or_else(|| mistake("level", format!("{level}: must be a whole number above 0")))
@@ -280,7 +280,7 @@ fn subject_at_level(
     if let Some(variable) = factor.strip_prefix(ENV) {
         let value = level.text(variable)?;
         let checked = check_name(variable).and_then(|()| PlaceholderScope::Start.check(&value));
-        checked.map_err(|why| mistake("level", why))?;
+        checked.map_err(|message| mistake("level", message))?;
         subject.env.insert(variable.into(), value);
         return Ok(subject);
     }
@@ -291,7 +291,7 @@ fn subject_at_level(
     match factor {
         "variant" => subject.variant = Some(level.to_string()).filter(|name| !name.is_empty()),
         "requests_per_connection" => {
-            subject.requests_per_connection = check_requests(Some(whole()?))?;
+            subject.requests_per_connection = check_requests(Some(whole_number()?))?;
         }
         _ => {
             let mut raw = RawLimits::default();
@@ -301,7 +301,7 @@ fn subject_at_level(
                     raw.cpus = Some(number(level).ok_or_else(wrong)?);
                 }
                 "memory" => raw.memory = Some(level.to_string()),
-                _ => raw.files = Some(whole()?),
+                _ => raw.files = Some(whole_number()?),
             }
             subject.limits = limits_keys::override_limits(&raw.check()?, &subject.limits);
         }
@@ -369,14 +369,14 @@ mod tests {
         assert_eq!(dose.slice_ns, None);
         let files = suite("kind = \"dose\"\nvary = { files = [64, 128] }").unwrap();
         assert_eq!(files.slice_ns, Some(100_000_000));
-        let more = suite("kind = \"dose\"\nvary = { files = [64, 128, 256] }").unwrap();
-        assert_eq!((more.subjects.len(), more.slice_ns), (4, None));
-        let asked = parse(
+        let three_levels = suite("kind = \"dose\"\nvary = { files = [64, 128, 256] }").unwrap();
+        assert_eq!((three_levels.subjects.len(), three_levels.slice_ns), (4, None));
+        let interleaved = parse(
             "subjects = [\"a\"]\n[suite]\norder = \"random\"\n[experiment]\nkind = \
              \"toggle\"\nvary = { \"env.X\" = [\"0\", \"1\"] }",
         )
         .unwrap();
-        assert_eq!((asked.slice_ns, &*asked.subjects[1].env["X"]), (None, "1"));
+        assert_eq!((interleaved.slice_ns, &*interleaved.subjects[1].env["X"]), (None, "1"));
         assert_eq!(
             suite("kind = \"toggle\"\nvary = { \"env.X\" = [\"0\", \"1\"] }")
                 .unwrap()
@@ -408,26 +408,26 @@ mod tests {
     #[test]
     fn request_values_in_subject_entries_are_checked() {
         let (vary, sent) = (SIZES, SENT);
-        let given = |value: &str| {
+        let suite = |value: &str| {
             parse(&format!(
                 "[[subjects]]\nuse = \"b\"\nrequest = {{ token = {value} }}\n{}",
                 sent.replace("size", "token")
             ))
         };
-        assert!(given("7").unwrap_err().contains("put the value into quotes"), "{:?}", given("7"));
-        assert!(given("\"7\"").is_ok());
+        assert!(suite("7").unwrap_err().contains("put the value into quotes"), "{:?}", suite("7"));
+        assert!(suite("\"7\"").is_ok());
         let control = parse(&format!("subjects = [\"a\", \"null\"]\n{vary}{sent}")).unwrap_err();
         assert!(control.contains("null: "), "{control}");
-        let given = format!(
+        let suite = format!(
             "[[subjects]]\nuse = \"a\"\n[[subjects]]\nuse = \"null\"\nrequest = {{ size = 64 \
              }}\n{vary}{sent}"
         );
-        assert_eq!(parse(&given).unwrap().subjects[2].request["size"], "64");
+        assert_eq!(parse(&suite).unwrap().subjects[2].request["size"], "64");
     }
 
     #[test]
     fn dose_of_request_value_is_checked() {
-        let with = |rest: &str| parse(&format!("subjects = [\"a\"]\n{rest}"));
+        let with = |keys: &str| parse(&format!("subjects = [\"a\"]\n{keys}"));
         let (vary, sent) = (SIZES, SENT);
         let dose = with(&format!("{vary}{sent}")).unwrap();
         assert_eq!(ids(&dose), ["a, size 64", "a, size 4KiB"]);
@@ -437,7 +437,7 @@ mod tests {
         // other subjects only.
         let path = "[[workloads]]\npath = \"/{request.size}\"\n";
         let expected = "[[workloads]]\npath = \"/\"\nexpect = { body = \"{request.size}\" }\n";
-        for (rest, says) in [
+        for (keys, expected) in [
             (vary.to_string(), "{request.size}: has a value for"),
             (sent.into(), "{request.size}: has no value here"),
             (path.into(), "{request.size}: has no value here"),
@@ -447,8 +447,8 @@ mod tests {
                 "a, size a b: ",
             ),
         ] {
-            let error = with(&rest).unwrap_err();
-            assert!(error.contains(says), "{rest}: {error}");
+            let error = with(&keys).unwrap_err();
+            assert!(error.contains(expected), "{keys}: {error}");
         }
         let hidden = format!(
             "{vary}[[workloads]]\npath = \"/\"\nheaders = {{ Authorization = \"{{request.size}}\" \
@@ -482,14 +482,17 @@ mod tests {
 
     #[test]
     fn experiment_with_quota_takes_no_turns_by_default() {
-        let limited = |more: &str| {
+        let with_limits = |extra: &str| {
             let text = format!(
-                "subjects = [\"a\"]\n{more}[experiment]\nkind = \"toggle\"\nvary = {{ files = [64, \
-                 128] }}"
+                "subjects = [\"a\"]\n{extra}[experiment]\nkind = \"toggle\"\n\
+                 vary = {{ files = [64, 128] }}"
             );
             parse(&text).unwrap().slice_ns
         };
-        assert_eq!((limited(""), limited("[limits]\ncpus = 0.5\n")), (Some(100_000_000), None));
+        assert_eq!(
+            (with_limits(""), with_limits("[limits]\ncpus = 0.5\n")),
+            (Some(100_000_000), None)
+        );
     }
 
     #[test]
@@ -534,14 +537,14 @@ mod tests {
             |twin| parse(&format!("subjects = [\"a\", \"b/c\"]\n[suite]\ntwin = {twin:?}\n"));
         let suite = with("b/c").unwrap();
         assert_eq!(ids(&suite), ["a", "b/c", "twin of b/c"]);
-        let (own, twin) = (&suite.subjects[1], &suite.subjects[2]);
-        assert_eq!(SuiteSubject { label: None, ..twin.clone() }, *own);
+        let (subject, twin) = (&suite.subjects[1], &suite.subjects[2]);
+        assert_eq!(SuiteSubject { label: None, ..twin.clone() }, *subject);
         assert!(with("d").unwrap_err().contains("hint: use one of a, b/c"));
     }
 
     #[test]
     fn invalid_experiment_is_refused() {
-        for (experiment, says) in [
+        for (experiment, expected) in [
             ("kind = \"doze\"", "did you mean `dose`?"),
             ("kind = \"dose\"", "needs factors"),
             ("kind = \"dose\"\nvary = { cpu = [1, 2] }", "did you mean \"cpus\"?"),
@@ -560,7 +563,7 @@ mod tests {
             ("kind = \"toggle\"\nvary = { \"env.X\" = [\"{nope}\", \"1\"] }", "nope"),
         ] {
             let error = suite(experiment).unwrap_err();
-            assert!(error.contains(says), "{experiment}: {error}");
+            assert!(error.contains(expected), "{experiment}: {error}");
         }
         let alone = parse("subjects = [\"a\"]\n[experiment]\nkind = \"ladder\"").unwrap_err();
         assert!(alone.contains("at least two arms"), "{alone}");

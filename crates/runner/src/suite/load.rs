@@ -164,8 +164,8 @@ impl RawLoad {
         workloads: &[CheckedWorkload],
         order: Order,
     ) -> Result<(SuiteLoad, Vec<Vec<usize>>), Mistake> {
-        let (steps, steps_of) = self.steps(workloads)?;
-        Ok((self.options(workloads, steps, order).map_err(locate_in_load)?, steps_of))
+        let (steps, workload_steps) = self.steps(workloads)?;
+        Ok((self.options(workloads, steps, order).map_err(locate_in_load)?, workload_steps))
     }
 
     /// Returns the checked load. `order`: order of the subjects, which is the default order of
@@ -241,11 +241,11 @@ impl RawLoad {
     }
 
     fn driver(&self) -> Result<Option<DriverKind>, Mistake> {
-        let known = |name: &String| {
+        let find_driver = |name: &String| {
             let unknown = || format!("driver {name:?}: unknown\nhint: use \"uring\" or \"epoll\"");
             DriverKind::from_name(name).ok_or_else(|| mistake("driver", unknown()))
         };
-        self.driver.as_ref().map(known).transpose()
+        self.driver.as_ref().map(find_driver).transpose()
     }
 
     /// Returns whether starts are warmed until they are steady, which is the default.
@@ -260,17 +260,17 @@ impl RawLoad {
 
     /// Returns the length of each step's warm-up, nanoseconds.
     fn warmup_ns(&self) -> Result<u64, Mistake> {
-        let wrong = |m| {
-            let others = format!(
+        let explain = |m| {
+            let alternatives = format!(
                 "or {AUTO:?} to warm each start up to a steady state, or {MEASURED:?} to measure \
                  the warm-up"
             );
-            mistake("warmup", format!("{m}, {others}"))
+            mistake("warmup", format!("{m}, {alternatives}"))
         };
         let ramp_ns = optional("ramp_connections", &self.ramp_connections)?.unwrap_or(0);
         match self.warmup.as_deref().filter(|_| !self.is_auto()) {
             Some(MEASURED) => Ok(ramp_ns),
-            Some(text) => units::span(text).map_err(wrong),
+            Some(text) => units::span(text).map_err(explain),
             // The load is not steady while connections are being opened.
             None => Ok(STEP_WARMUP_NS + ramp_ns),
         }
@@ -303,27 +303,27 @@ impl RawLoad {
 
     /// Refuses keys of one protocol if all workloads use the other.
     fn check_protocol_keys(&self, workloads: &[CheckedWorkload]) -> Result<(), Mistake> {
-        let more_than_one = |given: &Option<OneOrMany<u32>>| {
-            given.clone().is_some_and(|given| given.into_values().iter().any(|n| *n > 1))
+        let exceeds_one = |values: &Option<OneOrMany<u32>>| {
+            values.clone().is_some_and(|values| values.into_values().iter().any(|n| *n > 1))
         };
-        let is_h2 = |shaped: &CheckedWorkload| shaped.workload.protocol.is_h2();
+        let is_h2 = |workload: &CheckedWorkload| workload.workload.protocol.is_h2();
         if !workloads.iter().any(is_h2) {
             let h2_keys = [
                 ("window_bits", self.window_bits.is_some()),
                 ("connection_window_bits", self.connection_window_bits.is_some()),
                 ("header_table_size", self.header_table_size.is_some()),
             ];
-            if more_than_one(&self.streams) {
+            if exceeds_one(&self.streams) {
                 return Err(mistake("streams", NO_STREAMS));
             }
-            if let Some((key, _)) = h2_keys.into_iter().find(|(_, given)| *given) {
+            if let Some((key, _)) = h2_keys.into_iter().find(|(_, is_set)| *is_set) {
                 let message = format!(
                     "`{key}`: needs HTTP/2, and no workload uses it\nhint: leave `{key}` out"
                 );
                 return Err(mistake(key, message));
             }
         }
-        if workloads.iter().all(is_h2) && more_than_one(&self.pipeline) {
+        if workloads.iter().all(is_h2) && exceeds_one(&self.pipeline) {
             return Err(mistake(
                 "pipeline",
                 "`pipeline`: needs HTTP/1.1, and all workloads use HTTP/2\nhint: use `streams` \
@@ -336,7 +336,7 @@ impl RawLoad {
     fn http2(&self) -> Result<Http2, Mistake> {
         let default = Http2::default();
         let bits =
-            |key: &'static str, given: Option<u32>, default: u8| match given.map(u8::try_from) {
+            |key: &'static str, value: Option<u32>, default: u8| match value.map(u8::try_from) {
                 None => Ok(default),
                 Some(Ok(bits @ 10..=30)) => Ok(bits),
                 Some(_) => Err(mistake(
@@ -408,30 +408,30 @@ impl RawLoad {
         let arrivals = self.arrivals(workloads).map_err(locate_in_load)?;
         let width = self.width().map_err(locate_in_load)?;
         let mut steps: Vec<Step> = Vec::new();
-        let mut steps_of = Vec::new();
+        let mut workload_steps = Vec::new();
         for (i, workload) in workloads.iter().enumerate() {
             let locate = |m: Mistake| m.with_parent(i).with_parent("workloads");
             let (arrivals, width) =
                 self.workload_schedules(workload, &arrivals, &width).map_err(locate)?;
-            let mut own: Vec<usize> = Vec::new();
+            let mut indices: Vec<usize> = Vec::new();
             for step in self.workload_steps(workload, &arrivals, &width).map_err(locate_in_load)? {
                 // Reports shorten schedules. Steps that look the same there are passes as well.
-                let is_known = |step: &Step, own: &[usize]| {
-                    own.iter().any(|i| Shape::from_step(&steps[*i]) == Shape::from_step(step))
+                let is_known = |step: &Step, indices: &[usize]| {
+                    indices.iter().any(|i| Shape::from_step(&steps[*i]) == Shape::from_step(step))
                 };
                 let mut step = step;
-                while is_known(&step, &own) {
+                while is_known(&step, &indices) {
                     step.pass += 1;
                 }
-                let index = steps.iter().position(|known| *known == step).unwrap_or(steps.len());
+                let index = steps.iter().position(|other| *other == step).unwrap_or(steps.len());
                 if index == steps.len() {
                     steps.push(step);
                 }
-                own.push(index);
+                indices.push(index);
             }
-            steps_of.push(own);
+            workload_steps.push(indices);
         }
-        Ok((steps, steps_of))
+        Ok((steps, workload_steps))
     }
 
     /// Returns the schedules and width of a workload: its own, or else those of the load.
@@ -441,24 +441,24 @@ impl RawLoad {
         arrivals: &[Arrivals],
         width: &Width,
     ) -> Result<(Vec<Arrivals>, Width), Mistake> {
-        let own = &workload.steps;
-        if own.rate.is_some() && self.model == Some(LoadModel::Closed) {
+        let steps = &workload.steps;
+        if steps.rate.is_some() && self.model == Some(LoadModel::Closed) {
             return Err(mistake(
                 "rate",
                 "`rate`: cannot be used in a closed loop, and [load] has `model = \
                  \"closed\"`\nhint: leave one of them out",
             ));
         }
-        let arrivals = match &own.rate {
+        let arrivals = match &steps.rate {
             Some(rates) => self.rates(rates)?,
             None => arrivals.to_vec(),
         };
-        if own.connections.is_some() && self.in_flight.is_some() {
+        if steps.connections.is_some() && self.in_flight.is_some() {
             let message = "`connections`: already determined by `in_flight` of [load]\nhint: leave \
                            one of them out";
             return Err(mistake("connections", message));
         }
-        let width = own.connections.clone().map_or_else(|| width.clone(), Width::Connections);
+        let width = steps.connections.clone().map_or_else(|| width.clone(), Width::Connections);
         Ok((arrivals, width))
     }
 
@@ -488,20 +488,23 @@ impl RawLoad {
     /// HTTP/1.1 has a pipeline.
     fn workload_steps(
         &self,
-        shaped: &CheckedWorkload,
+        workload: &CheckedWorkload,
         arrivals: &[Arrivals],
         width: &Width,
     ) -> Result<Vec<Step>, Mistake> {
-        let all = |given: &Option<OneOrMany<u32>>| {
-            given.clone().map_or_else(|| vec![1], OneOrMany::into_values)
+        let values_or_one = |values: &Option<OneOrMany<u32>>| {
+            values.clone().map_or_else(|| vec![1], OneOrMany::into_values)
         };
-        let own = &shaped.steps;
-        let (pipelines, streams) = if shaped.workload.protocol.is_h2() {
-            let is_page = shaped.workload.page.is_some() && self.streams.is_none();
-            let default = || if is_page { vec![PAGE_STREAMS] } else { all(&self.streams) };
-            (vec![1], own.streams.clone().unwrap_or_else(default))
+        let (pipelines, streams) = if workload.workload.protocol.is_h2() {
+            let is_page = workload.workload.page.is_some() && self.streams.is_none();
+            let default =
+                || if is_page { vec![PAGE_STREAMS] } else { values_or_one(&self.streams) };
+            (vec![1], workload.steps.streams.clone().unwrap_or_else(default))
         } else {
-            (own.pipeline.clone().unwrap_or_else(|| all(&self.pipeline)), vec![1])
+            (
+                workload.steps.pipeline.clone().unwrap_or_else(|| values_or_one(&self.pipeline)),
+                vec![1],
+            )
         };
         all_positive("pipeline", &pipelines)?;
         all_positive("streams", &streams)?;
@@ -510,7 +513,7 @@ impl RawLoad {
             for &pipeline in &pipelines {
                 for &streams in &streams {
                     for connections in
-                        width.connections(&shaped.workload.name, streams * pipeline)?
+                        width.connections(&workload.workload.name, streams * pipeline)?
                     {
                         let arrivals = arrivals.clone();
                         steps.push(Step { connections, streams, pipeline, arrivals, pass: 1 });
@@ -612,27 +615,27 @@ fn check_rate(
 /// Refuses keys that pages cannot have: visitors load pages one after the other over persistent
 /// connections. `steps`: indices of the workload's own steps.
 pub(super) fn check_pages(load: &Load, steps: &[usize]) -> Result<(), Mistake> {
-    let wrong = |key, with| {
+    let refuse = |key, name| {
         Err(mistake(
             key,
             format!(
-                "`{with}`: cannot be used with pages, which each visitor loads in a closed loop \
-                 over persistent connections\nhint: leave `{with}` out"
+                "`{name}`: cannot be used with pages, which each visitor loads in a closed loop \
+                 over persistent connections\nhint: leave `{name}` out"
             ),
         ))
     };
-    let mut own = steps.iter().map(|step| &load.steps[*step]);
-    if own.clone().any(|step| !step.arrivals.is_closed()) {
-        return wrong("rate", "rate");
+    let mut page_steps = steps.iter().map(|step| &load.steps[*step]);
+    if page_steps.clone().any(|step| !step.arrivals.is_closed()) {
+        return refuse("rate", "rate");
     }
-    if own.any(|step| step.pipeline > 1) {
-        return wrong("pipeline", "pipeline");
+    if page_steps.any(|step| step.pipeline > 1) {
+        return refuse("pipeline", "pipeline");
     }
     if load.requests_per_connection.is_some() {
-        return wrong("requests_per_connection", "requests_per_connection");
+        return refuse("requests_per_connection", "requests_per_connection");
     }
     if load.ramp_connections_ns.is_some() {
-        return wrong("ramp_connections", "ramp_connections");
+        return refuse("ramp_connections", "ramp_connections");
     }
     Ok(())
 }

@@ -6,11 +6,11 @@ use std::path::Path;
 use super::SuiteFile;
 
 /// Returns a suite of two valid subjects and one valid workload, in seven lines, followed by
-/// `rest`.
-fn suite(rest: &str) -> String {
+/// `keys`.
+fn suite(keys: &str) -> String {
     format!(
         "subjects = [\"null\", \"go\"]\n\n[[workloads]]\nname = \"first\"\npath = \
-         \"/first\"\nheaders = {{ A = \"1\" }}\n\n{rest}"
+         \"/first\"\nheaders = {{ A = \"1\" }}\n\n{keys}"
     )
 }
 
@@ -369,7 +369,7 @@ fn check(cases: impl Iterator<Item = (String, usize, &'static str, &'static str)
 #[test]
 fn mistake_is_reported_at_its_line_and_column() {
     check(
-        CASES.iter().map(|&(rest, line, underlined, begin)| (suite(rest), line, underlined, begin)),
+        CASES.iter().map(|&(keys, line, underlined, begin)| (suite(keys), line, underlined, begin)),
     );
 }
 

@@ -82,7 +82,7 @@ pub struct SuiteFile {
     /// empty: rates are absolute.
     pub shares: Vec<f64>,
     /// For each workload, the indices of its steps in the load.
-    pub steps_of: Vec<Vec<usize>>,
+    pub workload_steps: Vec<Vec<usize>>,
     pub cost: Option<Cost>,
     /// SHA-256 of each file that its requests name, by its name.
     pub files: BTreeMap<String, String>,
@@ -111,8 +111,9 @@ impl SuiteFile {
     /// Reads a suite file for a machine with this many CPUs. The values of these profiles take
     /// precedence, followed by those of profiles that apply to such a machine.
     pub fn read(path: &Path, profiles: &[String], cpus: usize) -> Result<SuiteFile, FileError> {
-        let source = std::fs::read_to_string(path)
-            .map_err(|error| FileError::whole(path, format!("cannot be read: {error}")))?;
+        let source = std::fs::read_to_string(path).map_err(|error| {
+            FileError::without_position(path, format!("cannot be read: {error}"))
+        })?;
         let suite = SuiteFile::parse(
             path,
             &source,
@@ -141,9 +142,9 @@ impl SuiteFile {
         self.reread(SuiteReading::At(capacities))
     }
 
-    fn reread(&self, asked: SuiteReading<'_>) -> Result<SuiteFile, FileError> {
+    fn reread(&self, reading: SuiteReading<'_>) -> Result<SuiteFile, FileError> {
         let Suite { source, profiles, path, .. } = &self.suite;
-        SuiteFile::parse_for(Path::new(path), source, profiles, asked)
+        SuiteFile::parse_for(Path::new(path), source, profiles, reading)
     }
 
     /// Reads a text as [`SuiteFile::read`] reads a file.
@@ -160,11 +161,11 @@ impl SuiteFile {
         path: &Path,
         source: &str,
         profiles: &[String],
-        asked: SuiteReading<'_>,
+        reading: SuiteReading<'_>,
     ) -> Result<SuiteFile, FileError> {
         let document = profile::document(path, source, profiles)?;
-        let raw: Raw = document.read()?;
-        let mut suite = raw.check(path, asked).map_err(|mistake| document.locate(mistake))?;
+        let raw: RawSuiteFile = document.read()?;
+        let mut suite = raw.check(path, reading).map_err(|mistake| document.locate(mistake))?;
         suite.suite.source = source.into();
         suite.suite.profiles = profiles.to_vec();
         Ok(suite)
@@ -173,7 +174,7 @@ impl SuiteFile {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawSuiteFile {
     #[serde(default)]
     suite: RawSuite,
     #[serde(default)]
@@ -255,7 +256,7 @@ impl RawBackend {
             Some((of, variant)) => (of, Some(variant.to_string())),
             None => (self.r#use.as_str(), self.variant),
         };
-        let Name(of) = Name::parse(of).map_err(|why| mistake("use", why))?;
+        let Name(of) = Name::parse(of).map_err(|message| mistake("use", message))?;
         let key = if self.name.is_some() { "name" } else { "use" };
         let name = self.name.unwrap_or_else(|| of.clone());
         if !is_backend_name(&name) {
@@ -263,7 +264,7 @@ impl RawBackend {
         }
         for (variable, value) in &self.env {
             let checked = check_name(variable).and_then(|()| PlaceholderScope::Start.check(value));
-            checked.map_err(|why| mistake("env", why).with_child(variable.clone()))?;
+            checked.map_err(|message| mistake("env", message).with_child(variable.clone()))?;
         }
         let limits = RawLimits {
             cpus: self.cpus,
@@ -319,26 +320,28 @@ struct RawReport {
 const NO_SUBJECTS: &str = "`subjects`: must name at least one subject\nhint: add one, such as \
                            `subjects = [\"null\"]`. `dyno subjects list` prints all";
 
-impl Raw {
-    fn check(mut self, path: &Path, asked: SuiteReading<'_>) -> Result<SuiteFile, Mistake> {
+impl RawSuiteFile {
+    fn check(mut self, path: &Path, reading: SuiteReading<'_>) -> Result<SuiteFile, Mistake> {
         if self.subjects.is_empty() {
             return Err(mistake("subjects", NO_SUBJECTS));
         }
         let twin = self.suite.twin.as_deref();
         let (subjects, experiment) =
-            asked.arms(subjects::check(self.subjects)?, self.experiment, twin)?;
+            reading.arms(subjects::check(self.subjects)?, self.experiment, twin)?;
         let backends = check_backends(self.backends)?;
         let limits = self.limits.check().map_err(|m| m.with_parent("limits"))?;
         let files = Folder::from_suite(path);
-        let sent: Vec<_> =
+        let subject_values: Vec<_> =
             subjects.iter().map(|subject| (subject.id(), &subject.request)).collect();
-        let mut shaped = check_workloads(self.workloads, &sent, &|name| files.read(name))?;
-        check_request_values(&subjects, experiment.as_ref(), &shaped)?;
+        let mut workloads =
+            check_workloads(self.workloads, &subject_values, &|name| files.read(name))?;
+        check_request_values(&subjects, experiment.as_ref(), &workloads)?;
         let has_objective = self.report.objective.is_some();
-        let search = asked
-            .search(self.load.take_search(&shaped, has_objective).map_err(load::locate_in_load)?)?;
-        let shares = asked.rates(&mut self.load, &mut shaped)?;
-        check_requests_per_connection(&subjects, &shaped)?;
+        let search = reading.search(
+            self.load.take_search(&workloads, has_objective).map_err(load::locate_in_load)?,
+        )?;
+        let shares = reading.rates(&mut self.load, &mut workloads)?;
+        check_requests_per_connection(&subjects, &workloads)?;
         let timing = LoadTiming {
             order: self.suite.order,
             slice: self.suite.slice.as_deref(),
@@ -347,13 +350,13 @@ impl Raw {
             has_quota: has_quota(&limits, &subjects),
             subjects: subjects.len(),
         };
-        let (load, steps_of, slice_ns) = timing.check(&shaped)?;
+        let (load, workload_steps, slice_ns) = timing.check(&workloads)?;
         let duet = self.suite.order == Some(RawOrder::Duet);
         duet::check(duet, load.load(), has_objective)?;
         let stop = self.stop.map(|stop| stop.check(duet)).transpose()?;
         let repeats = stop::repeats(self.suite.repeats, stop.is_some())?;
         Ok(SuiteFile {
-            suite: unread_suite(self.suite.name, self.suite.description, path),
+            suite: suite_header(self.suite.name, self.suite.description, path),
             repeats,
             stop,
             again: self.suite.contaminated == Contaminated::Again,
@@ -367,14 +370,14 @@ impl Raw {
             subjects,
             experiment,
             backends,
-            workloads: shaped.into_iter().map(|shaped| shaped.workload).collect(),
+            workloads: workloads.into_iter().map(|checked| checked.workload).collect(),
             load,
             search,
             shares,
-            steps_of,
+            workload_steps,
             cost: self.cost.map(check_cost).transpose()?,
             files: files.file_hashes(),
-            report: self.report.check(asked)?,
+            report: self.report.check(reading)?,
             observe: self.observe.probes(),
             probe_price: self.observe.price,
         })
@@ -383,7 +386,7 @@ impl Raw {
 
 /// Returns a suite's name, description and path. The reader of the file adds its source and
 /// profiles.
-fn unread_suite(name: Option<String>, description: String, path: &Path) -> Suite {
+fn suite_header(name: Option<String>, description: String, path: &Path) -> Suite {
     Suite {
         name: name.unwrap_or_else(|| stem(path)),
         description,
@@ -394,10 +397,10 @@ fn unread_suite(name: Option<String>, description: String, path: &Path) -> Suite
 }
 
 impl RawReport {
-    fn check(self, asked: SuiteReading<'_>) -> Result<ReportOptions, Mistake> {
+    fn check(self, reading: SuiteReading<'_>) -> Result<ReportOptions, Mistake> {
         let objective = self.objective.as_deref().map(check_objective).transpose()?;
         Ok(ReportOptions {
-            baseline: asked.baseline(self.baseline),
+            baseline: reading.baseline(self.baseline),
             markers: self.markers,
             objective,
         })
@@ -406,7 +409,7 @@ impl RawReport {
 
 fn check_objective(text: &str) -> Result<Objective, Mistake> {
     capacity::parse_objective(text, &units::duration)
-        .map_err(|why| mistake("objective", why).with_parent("report"))
+        .map_err(|message| mistake("objective", message).with_parent("report"))
 }
 
 /// Prices of a suite.
@@ -422,18 +425,18 @@ struct RawCost {
 fn check_cost(raw: RawCost) -> Result<Cost, Mistake> {
     let RawCost { per_vcpu_hour, per_gib_hour, utilisation, lifetime_hours } = raw;
     let is_price = |price: f64| price.is_finite() && price >= 0.0;
-    let wrong = |key, message: &str| Err(mistake(key, message).with_parent("cost"));
+    let refuse = |key, message: &str| Err(mistake(key, message).with_parent("cost"));
     if !is_price(per_vcpu_hour) {
-        return wrong("per_vcpu_hour", "a price must be 0 or more");
+        return refuse("per_vcpu_hour", "a price must be 0 or more");
     }
     if per_gib_hour.is_some_and(|price| !is_price(price)) {
-        return wrong("per_gib_hour", "a price must be 0 or more");
+        return refuse("per_gib_hour", "a price must be 0 or more");
     }
     if utilisation.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
-        return wrong("utilisation", "`utilisation`: must be a share above 0 and at most 1");
+        return refuse("utilisation", "`utilisation`: must be a share above 0 and at most 1");
     }
     if lifetime_hours.is_some_and(|hours| !(hours.is_finite() && hours > 0.0)) {
-        return wrong("lifetime_hours", "`lifetime_hours`: must be above 0");
+        return refuse("lifetime_hours", "`lifetime_hours`: must be above 0");
     }
     Ok(Cost { per_vcpu_hour, per_gib_hour, utilisation, lifetime_hours })
 }
@@ -443,9 +446,10 @@ fn check_requests_per_connection(
     subjects: &[SuiteSubject],
     workloads: &[CheckedWorkload],
 ) -> Result<(), Mistake> {
-    let own = workloads.iter().find(|shaped| shaped.workload.requests_per_connection.is_some());
+    let workload =
+        workloads.iter().find(|checked| checked.workload.requests_per_connection.is_some());
     let subject = subjects.iter().find(|subject| subject.requests_per_connection.is_some());
-    match own.zip(subject) {
+    match workload.zip(subject) {
         None => Ok(()),
         Some((workload, subject)) => Err(mistake(
             "requests_per_connection",
@@ -468,7 +472,7 @@ fn check_request_values(
 ) -> Result<(), Mistake> {
     let used: BTreeSet<String> = workloads
         .iter()
-        .flat_map(|shaped| request_values::required_names(&shaped.workload))
+        .flat_map(|checked| request_values::required_names(&checked.workload))
         .collect();
     let values =
         subjects.iter().flat_map(|subject| subject.request.keys().map(move |name| (subject, name)));
@@ -490,11 +494,9 @@ fn check_request_values(
                 .with_child(name.clone()),
         });
     }
-    match workloads
-        .iter()
-        .enumerate()
-        .find_map(|(i, shaped)| Some((i, request_values::find_misnamed_secret(&shaped.workload)?)))
-    {
+    match workloads.iter().enumerate().find_map(|(i, checked)| {
+        Some((i, request_values::find_misnamed_secret(&checked.workload)?))
+    }) {
         None => Ok(()),
         Some((i, (name, place))) => {
             let message = format!(

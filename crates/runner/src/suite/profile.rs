@@ -9,7 +9,7 @@ use dyno_workload::mistake::mistake;
 use dyno_workload::text::{FileError, nearest};
 use serde::Deserialize;
 
-/// The key below which profiles stand.
+/// Key of the table of profiles.
 const PROFILE: &str = "profile";
 
 /// Name that disables the profiles that apply automatically.
@@ -105,24 +105,24 @@ pub fn names(path: &Path, source: &str) -> Result<Vec<String>, FileError> {
 /// automatic ones come first, unless `none` is requested. The requested ones follow.
 ///
 /// # Errors
-/// As of [`names`].
+/// As those of [`names`].
 pub fn applied_profiles(
     path: &Path,
     source: &str,
     requested: &[String],
     cpus: usize,
 ) -> Result<Vec<String>, FileError> {
-    let all = SuiteWithoutProfiles::parse(path, source)?.profiles;
+    let profiles = SuiteWithoutProfiles::parse(path, source)?.profiles;
     let wants_none = requested.iter().any(|name| name == NONE);
     let mut automatic: Vec<Profile<'_>> =
-        all.into_iter().filter(|profile| profile.when.holds(cpus) && !wants_none).collect();
+        profiles.into_iter().filter(|profile| profile.when.holds(cpus) && !wants_none).collect();
     automatic.sort_by_key(|profile| profile.when.precedence());
     let automatic =
         automatic.into_iter().map(|profile| profile.name).filter(|name| !requested.contains(name));
     let mut names_in_order: Vec<String> = Vec::new();
     for name in automatic.chain(requested.iter().filter(|name| *name != NONE).cloned()) {
         // A profile that is requested twice is applied at its later position.
-        names_in_order.retain(|known| *known != name);
+        names_in_order.retain(|earlier| *earlier != name);
         names_in_order.push(name);
     }
     Ok(names_in_order)
@@ -131,20 +131,21 @@ pub fn applied_profiles(
 /// Returns a suite's source with these profiles applied. Later profiles override earlier ones.
 ///
 /// # Errors
-/// As of [`names`]; or there is no such profile.
+/// As those of [`names`], or the suite has no such profile.
 pub fn document<'s>(
     path: &'s Path,
     source: &'s str,
     profiles: &[String],
 ) -> Result<Document<'s>, FileError> {
-    let SuiteWithoutProfiles { mut document, profiles: all } =
+    let SuiteWithoutProfiles { mut document, profiles: defined_profiles } =
         SuiteWithoutProfiles::parse(path, source)?;
-    for wanted in profiles {
-        match all.iter().find(|profile| profile.name == *wanted) {
+    for requested_name in profiles {
+        match defined_profiles.iter().find(|profile| profile.name == *requested_name) {
             Some(profile) => document.overlay(profile.table.clone()),
             None => {
-                let known: Vec<&str> = all.iter().map(|profile| profile.name.as_str()).collect();
-                return Err(FileError::whole(path, unknown(wanted, &known)));
+                let names: Vec<&str> =
+                    defined_profiles.iter().map(|profile| profile.name.as_str()).collect();
+                return Err(FileError::without_position(path, unknown(requested_name, &names)));
             }
         }
     }
@@ -156,17 +157,22 @@ pub(crate) fn suite_document(suite: &Suite) -> Result<Document<'_>, FileError> {
     document(Path::new(&suite.path), &suite.source, &suite.profiles)
 }
 
-fn unknown(wanted: &str, known: &[&str]) -> String {
-    match nearest(wanted, known.iter().copied()) {
-        Some(near) => format!("profile {wanted:?}: not in the suite\nhint: did you mean {near:?}?"),
-        None if known.is_empty() => {
+fn unknown(requested_name: &str, names: &[&str]) -> String {
+    match nearest(requested_name, names.iter().copied()) {
+        Some(near) => {
+            format!("profile {requested_name:?}: not in the suite\nhint: did you mean {near:?}?")
+        }
+        None if names.is_empty() => {
             format!(
-                "profile {wanted:?}: not in the suite, which has no profiles\nhint: add a table \
-                 [{PROFILE}.{wanted}]"
+                "profile {requested_name:?}: not in the suite, which has no profiles\nhint: add a \
+                 table [{PROFILE}.{requested_name}]"
             )
         }
         None => {
-            format!("profile {wanted:?}: not in the suite\nhint: use one of {}", known.join(", "))
+            format!(
+                "profile {requested_name:?}: not in the suite\nhint: use one of {}",
+                names.join(", ")
+            )
         }
     }
 }

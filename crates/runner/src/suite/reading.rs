@@ -32,8 +32,8 @@ pub struct AcrossRevisions {
 }
 
 impl AcrossRevisions {
-    fn arms(&self, written: Vec<SuiteSubject>) -> (Vec<SuiteSubject>, Experiment) {
-        let entry = written.into_iter().find(|entry| entry.index == self.index);
+    fn arms(&self, original: Vec<SuiteSubject>) -> (Vec<SuiteSubject>, Experiment) {
+        let entry = original.into_iter().find(|entry| entry.index == self.index);
         let entry = entry.expect("the index is that of an entry");
         let arm = |revised: &RevisionFolders| {
             let label =
@@ -50,12 +50,12 @@ impl SuiteReading<'_> {
     /// Returns the subjects to run, and the experiment.
     pub(super) fn arms(
         self,
-        written: Vec<SuiteSubject>,
+        original: Vec<SuiteSubject>,
         experiment: Option<RawExperiment>,
         twin: Option<&str>,
     ) -> Result<(Vec<SuiteSubject>, Option<Experiment>), Mistake> {
         let SuiteReading::Across(revisions) = self else {
-            let (subjects, experiment) = experiment::arms(written, experiment)?;
+            let (subjects, experiment) = experiment::arms(original, experiment)?;
             return Ok((subjects::with_twin(subjects, twin)?, experiment));
         };
         if experiment.is_some() {
@@ -63,28 +63,28 @@ impl SuiteReading<'_> {
                            use a suite without an experiment";
             return Err(mistake("experiment", message));
         }
-        let (subjects, experiment) = revisions.arms(written);
+        let (subjects, experiment) = revisions.arms(original);
         Ok((subjects, Some(experiment)))
     }
 
     /// Returns the search for a rate, if the suite has one and the reading allows it.
     pub(super) fn search(
         self,
-        written: Option<SearchOptions>,
+        original: Option<SearchOptions>,
     ) -> Result<Option<SearchOptions>, Mistake> {
-        match (self, written) {
+        match (self, original) {
             (SuiteReading::Across(_), Some(_)) => Err(locate_in_load(mistake(
                 "rate",
                 "`rate = \"find\"`: cannot be used with `--rev`\nhint: use a fixed rate, or leave \
                  `rate` out",
             ))),
-            (_, written) => Ok(written),
+            (_, original) => Ok(original),
         }
     }
 
     /// Returns the suite's baseline, unless its subjects are replaced.
-    pub(super) fn baseline(self, written: Option<String>) -> Option<String> {
-        written.filter(|_| !matches!(self, SuiteReading::Across(_)))
+    pub(super) fn baseline(self, original: Option<String>) -> Option<String> {
+        original.filter(|_| !matches!(self, SuiteReading::Across(_)))
     }
 
     /// Replaces shares of a capacity by rates. Returns the shares that are still to be measured.
@@ -109,14 +109,16 @@ impl SuiteReading<'_> {
                  as numbers, or leave them out for a closed loop",
             ))),
             SuiteReading::At(capacities) => {
-                for shaped in workloads.iter_mut().filter(|shaped| shaped.steps.rate.is_none()) {
+                for workload in
+                    workloads.iter_mut().filter(|workload| workload.steps.rate.is_none())
+                {
                     let capacity = capacities
                         .iter()
-                        .find(|capacity| capacity.workload == shaped.workload.name);
+                        .find(|capacity| capacity.workload == workload.workload.name);
                     let rates = capacity.map(|capacity| {
                         shares.iter().map(|share| Rate::Number(round_rate(share * capacity.rps)))
                     });
-                    shaped.steps.rate = rates.map(Iterator::collect);
+                    workload.steps.rate = rates.map(Iterator::collect);
                 }
                 // A workload that no subject serves has no capacity and no trials.
                 load.rate = Some(OneOrMany::from_value(Rate::Number(1.0)));
@@ -128,33 +130,33 @@ impl SuiteReading<'_> {
 
 /// Returns the rates that are shares of a capacity, such as `25%`; empty: there are none.
 fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
-    let all = load.rate.clone().map(OneOrMany::into_values).unwrap_or_default();
+    let rates = load.rate.clone().map(OneOrMany::into_values).unwrap_or_default();
     let share = |(index, rate): (usize, &Rate)| match rate {
         Rate::Text(text) if text.trim().ends_with('%') => {
             let share = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
             let share =
                 share.filter(|percent| percent.is_finite() && *percent > 0.0 && *percent <= 1000.0);
-            let wrong = || {
+            let invalid_share = || {
                 format!(
                     "{text:?}: not a share of a capacity above 0% and at most 1000%\nhint: write \
                      it like 50%"
                 )
             };
             Some(
-                share
-                    .map(|percent| percent / 100.0)
-                    .ok_or_else(|| locate_in_load(mistake("rate", wrong()).with_child(index))),
+                share.map(|percent| percent / 100.0).ok_or_else(|| {
+                    locate_in_load(mistake("rate", invalid_share()).with_child(index))
+                }),
             )
         }
         _ => None,
     };
-    let found: Vec<f64> = all.iter().enumerate().filter_map(share).collect::<Result<_, _>>()?;
-    if !found.is_empty() && found.len() < all.len() {
+    let shares: Vec<f64> = rates.iter().enumerate().filter_map(share).collect::<Result<_, _>>()?;
+    if !shares.is_empty() && shares.len() < rates.len() {
         let message = "`rate`: shares of a capacity and numbers cannot be combined\nhint: use one \
                        kind for all";
         return Err(locate_in_load(mistake("rate", message)));
     }
-    Ok(found)
+    Ok(shares)
 }
 
 /// Rounds a rate to three significant digits.
@@ -201,51 +203,51 @@ mod tests {
 
     #[test]
     fn rate_find_makes_search_after_closed_loops() {
-        let suite = |of_load: &str, more: &str| {
-            parse(&format!("subjects = [\"a\"]\n[load]\nconnections = [8, 16]\n{of_load}\n{more}"))
+        let suite = |of_load: &str, extra: &str| {
+            parse(&format!("subjects = [\"a\"]\n[load]\nconnections = [8, 16]\n{of_load}\n{extra}"))
         };
         let objective = "[report]\nobjective = \"p99<5ms\"\n";
-        let found = suite("rate = \"find\"\narrival = \"poisson\"\nfind_width = \"2%\"", objective)
+        let plan = suite("rate = \"find\"\narrival = \"poisson\"\nfind_width = \"2%\"", objective)
             .unwrap();
-        let search = found.search.unwrap();
+        let search = plan.search.unwrap();
         assert_eq!((search.width, search.arrival), (0.02, dyno_archive::plan::Arrival::Poisson));
         assert!(matches!(search.arrivals(7.0), Arrivals::Poisson { rate: 7.0 }));
         // Each search follows a closed loop.
-        assert_eq!(rates(&found), [None, None]);
+        assert_eq!(rates(&plan), [None, None]);
         assert_eq!(suite("rate = \"find\"", objective).unwrap().search.unwrap().width, 0.05);
         assert!(suite("rate = 100", objective).unwrap().search.is_none());
-        let own = format!(
+        let suite_with_rates = format!(
             "{objective}[[workloads]]\npath = \"/x\"\n[[workloads]]\nname = \"y\"\npath = \
              \"/y\"\nrate = 7\n"
         );
-        let mixed = suite("rate = \"find\"\narrival = \"poisson\"", &own).unwrap();
+        let mixed = suite("rate = \"find\"\narrival = \"poisson\"", &suite_with_rates).unwrap();
         let steps = &mixed.load.load().steps;
         assert!(matches!(steps[2].arrivals, Arrivals::Poisson { rate: 7.0 }), "{steps:?}");
-        let all = format!("{objective}[[workloads]]\npath = \"/x\"\nrate = 7\n");
+        let rates = format!("{objective}[[workloads]]\npath = \"/x\"\nrate = 7\n");
         let page =
             format!("{objective}[[workloads]]\npath = \"/\"\npage = {{ resources = [\"/a\"] }}\n");
-        for (of_load, more, says) in [
+        for (of_load, extra, expected) in [
             ("rate = \"find\"", "", "such as `objective"),
             ("rate = [\"find\", 100]", objective, "cannot be combined with other rates"),
             ("rate = \"find\"\nmodel = \"closed\"", objective, "must be \"open\""),
             ("rate = \"find\"\nfind_width = \"0%\"", objective, "is not a share from"),
             ("find_width = \"5%\"", objective, "needs a search for a rate"),
             ("rate = \"find\"", &page, "no rate to find"),
-            ("rate = \"find\"", &all, "its own rate"),
+            ("rate = \"find\"", &rates, "its own rate"),
             (
                 "rate = \"find\"",
                 &format!("{objective}[suite]\norder = \"duet\"\n"),
                 "include the wait for other servers",
             ),
         ] {
-            let error = suite(of_load, more).unwrap_err();
-            assert!(error.contains(says) && error.contains("s.toml:"), "{of_load}\n→ {error}");
+            let error = suite(of_load, extra).unwrap_err();
+            assert!(error.contains(expected) && error.contains("s.toml:"), "{of_load}\n→ {error}");
         }
     }
 
     #[test]
     fn invalid_capacity_share_is_refused_with_position() {
-        for (of_load, says) in [
+        for (of_load, expected) in [
             ("rate = [\"25%\", 100]", "one kind for all"),
             ("rate = \"0%\"", "not a share of a capacity"),
             ("rate = [\"x%\"]", "not a share of a capacity"),
@@ -253,7 +255,7 @@ mod tests {
             ("rate = \"25%\"\n[suite]\norder = \"interleaved\"", "closed loops of requests"),
         ] {
             let error = parse(&format!("subjects = [\"a\"]\n[load]\n{of_load}\n")).unwrap_err();
-            assert!(error.contains(says) && error.contains("s.toml:"), "{of_load}\n→ {error}");
+            assert!(error.contains(expected) && error.contains("s.toml:"), "{of_load}\n→ {error}");
         }
         let revised = AcrossRevisions { index: 0, revised: Vec::new() };
         let across = |text: &str| {

@@ -42,11 +42,11 @@ impl RawStop {
                 Err(locate(mistake("metrics", NOT_IN_A_DUET).with_child(index)))
             }
             Ok(metric) => Ok(metric.key.to_string()),
-            Err(why) => Err(locate(mistake("metrics", why).with_child(index))),
+            Err(reason) => Err(locate(mistake("metrics", reason).with_child(index))),
         };
         let metrics = names.iter().enumerate().map(key).collect::<Result<_, _>>()?;
         let same_within = self.same_within.as_deref().map(units::share).transpose();
-        let same_within = same_within.map_err(|why| locate(mistake("same_within", why)))?;
+        let same_within = same_within.map_err(|reason| locate(mistake("same_within", reason)))?;
         Ok(StopRule { metrics, same_within })
     }
 }
@@ -87,8 +87,8 @@ pub(super) fn repeats(requested: Option<u32>, may_stop: bool) -> Result<u32, Mis
 mod tests {
     use super::super::tests::parse;
 
-    fn suite(more: &str) -> Result<super::super::SuiteFile, String> {
-        parse(&format!("subjects = [\"a\", \"b\"]\n{more}"))
+    fn suite(extra: &str) -> Result<super::super::SuiteFile, String> {
+        parse(&format!("subjects = [\"a\", \"b\"]\n{extra}"))
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn invalid_stop_rule_is_refused_with_position() {
-        for (more, line, says) in [
+        for (extra, line, expected) in [
             ("[stop]\nmetrics = [\"p98\"]\n", 3, "\"p98\": no such metric"),
             ("[stop]\nmetrics = []\n", 3, "at least one entry"),
             ("[stop]\nsame_within = \"2\"\n", 3, "write it like `2%`"),
@@ -122,10 +122,10 @@ mod tests {
                 "the wait for other servers",
             ),
         ] {
-            let error = suite(more).unwrap_err();
+            let error = suite(extra).unwrap_err();
             assert!(
-                error.contains(says) && error.contains(&format!("s.toml:{line}:")),
-                "{more}\n→ {error}"
+                error.contains(expected) && error.contains(&format!("s.toml:{line}:")),
+                "{extra}\n→ {error}"
             );
         }
         let stop = suite("[stop]\n").unwrap().stop;

@@ -79,7 +79,7 @@ impl Table {
     fn check(self) -> Result<SuiteSubject, Mistake> {
         for (variable, value) in &self.env {
             let checked = check_name(variable).and_then(|()| PlaceholderScope::Start.check(value));
-            checked.map_err(|why| mistake("env", why).with_child(variable.clone()))?;
+            checked.map_err(|message| mistake("env", message).with_child(variable.clone()))?;
         }
         if self.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
             return Err(mistake(
@@ -110,8 +110,8 @@ impl Table {
 /// Returns the values that requests to a subject use, as text.
 fn request_values(values: &BTreeMap<String, Level>) -> Result<BTreeMap<String, String>, Mistake> {
     let text = |(name, value): (&String, &Level)| {
-        let within = |m: Mistake| m.with_parent(name.clone()).with_parent("request");
-        Ok((name.clone(), value.text(name).map_err(within)?))
+        let locate = |m: Mistake| m.with_parent(name.clone()).with_parent("request");
+        Ok((name.clone(), value.text(name).map_err(locate)?))
     };
     values.iter().map(text).collect()
 }
@@ -142,14 +142,14 @@ pub(super) const TWIN: &str = "twin";
 /// Adds a subject a second time under another name. Any difference between the two is noise.
 pub(super) fn with_twin(
     mut subjects: Vec<SuiteSubject>,
-    twin_of: Option<&str>,
+    subject_id: Option<&str>,
 ) -> Result<Vec<SuiteSubject>, Mistake> {
-    let Some(name) = twin_of else { return Ok(subjects) };
+    let Some(name) = subject_id else { return Ok(subjects) };
     let Some(subject) = subjects.iter().find(|subject| subject.id() == name) else {
-        let known: Vec<String> = subjects.iter().map(SuiteSubject::id).collect();
+        let ids: Vec<String> = subjects.iter().map(SuiteSubject::id).collect();
         let message = format!(
             "twin {name:?}: not one of the suite's subjects\nhint: use one of {}",
-            known.join(", ")
+            ids.join(", ")
         );
         return Err(mistake("twin", message).with_parent("suite"));
     };
@@ -159,7 +159,7 @@ pub(super) fn with_twin(
 }
 
 impl<'de> Deserialize<'de> for RawSubject {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl<'de> de::Visitor<'de> for Visitor {
             type Value = RawSubject;
@@ -192,6 +192,6 @@ impl<'de> Deserialize<'de> for RawSubject {
                 Table::deserialize(de::value::MapAccessDeserializer::new(map)).map(RawSubject)
             }
         }
-        from.deserialize_any(Visitor)
+        deserializer.deserialize_any(Visitor)
     }
 }

@@ -126,7 +126,7 @@ fn repeated_step_is_another_pass() {
     let load = suite.load.load();
     let steps: Vec<(u32, u32)> = load.steps.iter().map(|s| (s.connections, s.pass)).collect();
     assert_eq!(steps, [(1, 1), (1, 2), (2, 1), (1, 3)]);
-    assert_eq!(suite.steps_of, [vec![0, 1, 2, 3], vec![0, 1, 2, 3]]);
+    assert_eq!(suite.workload_steps, [vec![0, 1, 2, 3], vec![0, 1, 2, 3]]);
     assert_eq!((suite.order, load.order), (Order::Random, Order::Fixed));
     assert_eq!(load.still_warming, dyno_archive::plan::StillWarming::Measured);
     assert_eq!(load.reconnect, dyno_archive::plan::Reconnect::AtOnce);
@@ -174,9 +174,9 @@ fn profile_overrides_named_keys() {
 fn mistake_of_a_profile_is_reported_even_if_unused() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("s.toml");
-    let read = |profile: &str, asked: &[String]| {
+    let read = |profile: &str, requested: &[String]| {
         std::fs::write(&file, format!("subjects = [\"a\"]\n[profile.short]\n{profile}\n")).unwrap();
-        SuiteFile::read(&file, asked, 2).unwrap_err().to_string()
+        SuiteFile::read(&file, requested, 2).unwrap_err().to_string()
     };
     for (profile, message) in [
         ("load.duratoin = \"1s\"", "s.toml:3:6: unknown key `duratoin`"),
@@ -187,8 +187,8 @@ fn mistake_of_a_profile_is_reported_even_if_unused() {
         ("when.cpus = 4", "s.toml:3:6: unknown key `cpus`"),
         ("when = 4", "s.toml:3:8: "),
     ] {
-        for asked in [&[][..], &["short".to_string()]] {
-            let error = read(profile, asked);
+        for requested in [&[][..], &["short".to_string()]] {
+            let error = read(profile, requested);
             assert!(error.contains(message), "{profile}: {error}");
         }
     }
@@ -205,9 +205,9 @@ fn profile_with_condition_applies_on_small_machines() {
                   8 }\nlimits.cpus = 0.3\n[profile.few]\nwhen = { cpus_below = 2 }\nlimits.cpus = \
                   0.1\n[profile.own]\nlimits.cpus = 0.2\n";
     std::fs::write(&file, source).unwrap();
-    let read = |asked: &[&str], cpus: usize| {
-        let asked: Vec<String> = asked.iter().map(|name| (*name).to_string()).collect();
-        let suite = SuiteFile::read(&file, &asked, cpus).unwrap();
+    let read = |requested: &[&str], cpus: usize| {
+        let requested: Vec<String> = requested.iter().map(|name| (*name).to_string()).collect();
+        let suite = SuiteFile::read(&file, &requested, cpus).unwrap();
         (suite.limits.limits.cpus.unwrap(), suite.suite.profiles.join(" "))
     };
     assert_eq!(read(&[], 8), (1.5, String::new()));
@@ -245,16 +245,20 @@ fn workload_overrides_requests_per_connection() {
          requests_per_connection = 1\n[[workloads]]\nname = \"b\"\npath = \"/\"\n",
     )
     .unwrap();
-    let own: Vec<Option<u64>> = suite.workloads.iter().map(|w| w.requests_per_connection).collect();
-    assert_eq!((own, suite.load.load().requests_per_connection), (vec![Some(1), None], Some(10)));
-    let wrong = |more: &str| {
-        parse(&format!("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\n{more}")).unwrap_err()
+    let values: Vec<Option<u64>> =
+        suite.workloads.iter().map(|w| w.requests_per_connection).collect();
+    assert_eq!(
+        (values, suite.load.load().requests_per_connection),
+        (vec![Some(1), None], Some(10))
+    );
+    let parse_error = |extra: &str| {
+        parse(&format!("subjects = [\"null\"]\n[[workloads]]\npath = \"/\"\n{extra}")).unwrap_err()
     };
     assert!(
-        wrong("requests_per_connection = 0")
+        parse_error("requests_per_connection = 0")
             .contains("s.toml:4:27: a connection must serve at least 1 request")
     );
-    let page = wrong("requests_per_connection = 2\npage = { resources = [\"/a\"] }");
+    let page = parse_error("requests_per_connection = 2\npage = { resources = [\"/a\"] }");
     assert!(
         page.contains("s.toml:4:27: ") && page.contains("whose connections stay open"),
         "{page}"
@@ -263,10 +267,10 @@ fn workload_overrides_requests_per_connection() {
 
 #[test]
 fn workload_with_resources_is_a_page() {
-    let page = |more: &str| {
+    let page = |extra: &str| {
         parse(&format!(
             "subjects = [\"null\"]\n[[workloads]]\nprotocol = \"h2c\"\npath = \"/a\"\n\
-             page = {{ resources = [\"/b.css\", \"/c*3\"] }}\n{more}"
+             page = {{ resources = [\"/b.css\", \"/c*3\"] }}\n{extra}"
         ))
     };
     let suite = page("").unwrap();
@@ -277,14 +281,14 @@ fn workload_with_resources_is_a_page() {
     assert_eq!(workload.requests[4].name, "/c #3");
     assert!(page("[load]\nrate = 10").unwrap_err().contains("leave `rate` out"));
     page("[[workloads]]\nname = \"w\"\npath = \"/w\"\nrate = 100").unwrap();
-    for wrong in [
+    for workload in [
         "page = { resources = [] }",
         "page = { resources = [\"/a*0\"] }",
         "page = { resources = [\"a\"] }",
     ] {
         assert!(
-            parse(&format!("subjects = [\"null\"]\n[[workloads]]\n{wrong}")).is_err(),
-            "{wrong}"
+            parse(&format!("subjects = [\"null\"]\n[[workloads]]\n{workload}")).is_err(),
+            "{workload}"
         );
     }
 }
@@ -319,7 +323,7 @@ fn workload_steps_depend_on_protocol() {
     let shapes: Vec<_> =
         suite.load.load().steps.iter().map(|s| (s.connections, s.streams)).collect();
     assert_eq!(shapes, [(100, 1), (1000, 1), (10, 10), (100, 10), (2, 50), (20, 50)]);
-    assert_eq!(suite.steps_of, [vec![0, 1], vec![0, 1], vec![2, 3], vec![2, 3, 4, 5]]);
+    assert_eq!(suite.workload_steps, [vec![0, 1], vec![0, 1], vec![2, 3], vec![2, 3, 4, 5]]);
     let tls: Vec<_> = suite.workloads.iter().map(|w| w.protocol.is_tls()).collect();
     assert_eq!(tls, [false, true, true, false]);
     assert_eq!(suite.load.load().http2, Http2 { window_bits: 16, ..Http2::default() });
@@ -336,7 +340,7 @@ fn pipeline_applies_to_http1_only() {
     let shapes: Vec<_> =
         suite.load.load().steps.iter().map(|s| (s.connections, s.streams, s.pipeline)).collect();
     assert_eq!(shapes, [(8, 1, 1), (8, 1, 16), (8, 4, 1)]);
-    assert_eq!(suite.steps_of, [vec![0, 1], vec![2]]);
+    assert_eq!(suite.workload_steps, [vec![0, 1], vec![2]]);
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn read_turns(
         return Err(locate_in_load(mistake("interval", message)));
     }
     let Some(slice) = slice else { return Ok(Turns::Required(None)) };
-    let ns = units::span(slice).map_err(|why| suite_mistake("slice", why))?;
+    let ns = units::span(slice).map_err(|message| suite_mistake("slice", message))?;
     if (MIN_TURN_NS..=MAX_TURN_NS).contains(&ns) && ns.is_multiple_of(INTERVALS_PER_SLICE) {
         return Ok(Turns::Required(Some(ns)));
     }
@@ -94,25 +94,25 @@ impl LoadTiming<'_> {
     /// Returns the load, the indices of each workload's steps, and the length of turns, if any.
     pub(super) fn check(
         self,
-        shaped: &[CheckedWorkload],
+        workloads: &[CheckedWorkload],
     ) -> Result<(SuiteLoad, Vec<Vec<usize>>, Option<u64>), Mistake> {
-        let has_pages = shaped.iter().any(|s| s.workload.page.is_some());
+        let has_pages = workloads.iter().any(|s| s.workload.page.is_some());
         if has_pages && self.load.in_flight.is_some() {
             return Err(locate_in_load(mistake("in_flight", PAGES_HAVE_VISITORS)));
         }
         let turns = read_turns(self.order, self.slice, &self.load, self.is_experiment)?;
         let turns = if self.has_quota { turns.with_quota() } else { turns };
-        let (load, steps_of) =
-            self.load.check(shaped, self.order.unwrap_or_default().start_order())?;
+        let (load, workload_steps) =
+            self.load.check(workloads, self.order.unwrap_or_default().start_order())?;
         let slice_ns = turns.slice_ns(load.load(), self.subjects, has_pages);
         check_quota(slice_ns, self.has_quota)?;
         let load = with_turns(load, slice_ns, has_pages)?;
-        for (workload, steps) in shaped.iter().zip(&steps_of) {
+        for (workload, steps) in workloads.iter().zip(&workload_steps) {
             if workload.workload.page.is_some() {
                 check_pages(load.load(), steps).map_err(locate_in_load)?;
             }
         }
-        Ok((load, steps_of, slice_ns))
+        Ok((load, workload_steps, slice_ns))
     }
 }
 
@@ -232,8 +232,8 @@ fn check_time(load: &Load, subjects: usize, slice_ns: u64) -> Result<(), Mistake
     let round_ns = 2 * slice_ns * subjects as u64;
     let in_rounds = |ns: u64| ns.saturating_mul(subjects as u64).next_multiple_of(round_ns);
     let total_ns = in_rounds(load.warmup_ns) + in_rounds(load.duration_ns);
-    let most_ns = MAX_INTERVALS as u64 * (slice_ns / INTERVALS_PER_SLICE) - 2 * round_ns;
-    if total_ns <= most_ns {
+    let max_ns = MAX_INTERVALS as u64 * (slice_ns / INTERVALS_PER_SLICE) - 2 * round_ns;
+    if total_ns <= max_ns {
         return Ok(());
     }
     Err(mistake(
@@ -243,7 +243,7 @@ fn check_time(load: &Load, subjects: usize, slice_ns: u64) -> Result<(), Mistake
              {:.0} s can be recorded\nhint: use a shorter `duration` and more `repeats`, or a \
              longer `slice`",
             total_ns as f64 / 1e9,
-            most_ns as f64 / 1e9
+            max_ns as f64 / 1e9
         ),
     )
     .with_parent("load"))
@@ -265,9 +265,9 @@ mod tests {
         assert_eq!((default.order, default.slice_ns), (Order::Random, Some(100_000_000)));
         assert_eq!(default.load.load().interval_ns, 25_000_000);
         assert_eq!(default.load.load().order, Order::Random);
-        let asked = suite("order = \"interleaved\"\nslice = \"200ms\"");
+        let custom = suite("order = \"interleaved\"\nslice = \"200ms\"");
         assert_eq!(
-            (asked.slice_ns, asked.load.load().interval_ns),
+            (custom.slice_ns, custom.load.load().interval_ns),
             (Some(200_000_000), 50_000_000)
         );
         assert_eq!(suite("order = \"fixed\"").slice_ns, None);
@@ -277,7 +277,7 @@ mod tests {
     fn suite_that_cannot_take_turns_is_refused() {
         let closed = "connections = [1]";
         let turns = "order = \"interleaved\"";
-        for (suite_keys, load_keys, says) in [
+        for (suite_keys, load_keys, expected) in [
             ("slice = \"400ms\"", closed, "`slice`: needs"),
             ("order = \"interleaved\"\nslice = \"50ms\"", closed, "100ms to 2s"),
             ("order = \"interleaved\"\nslice = \"3s\"", closed, "100ms to 2s"),
@@ -286,30 +286,30 @@ mod tests {
             (turns, "connections = [1]\nrate = [100]", "100 requests per second is an open loop"),
         ] {
             let error = suite(suite_keys, load_keys).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 
     #[test]
     fn default_slice_is_the_shortest_that_can_be_recorded() {
-        let result_for = |duration: &str| {
+        let slice_ns = |duration: &str| {
             let load = format!("connections = [1]\nwarmup = \"1s\"\nduration = \"{duration}\"");
             suite("order = \"interleaved\"", &load).unwrap().slice_ns
         };
         assert_eq!(
-            (result_for("10s"), result_for("30s"), result_for("60s")),
+            (slice_ns("10s"), slice_ns("30s"), slice_ns("60s")),
             (Some(100_000_000), Some(200_000_000), Some(400_000_000))
         );
     }
 
     #[test]
     fn many_subjects_take_longer_turns() {
-        let result_for = |subjects| {
+        let slice_ns = |subjects| {
             let load = suite("", "connections = [1]\nduration = \"1s\"").unwrap().load;
             Turns::Required(None).slice_ns(load.load(), subjects, false)
         };
         assert_eq!(
-            (result_for(3), result_for(4), result_for(7)),
+            (slice_ns(3), slice_ns(4), slice_ns(7)),
             (Some(100_000_000), Some(200_000_000), Some(200_000_000))
         );
     }
@@ -342,16 +342,12 @@ mod tests {
 
     #[test]
     fn check_length_refuses_too_many_intervals() {
-        let result_for = |duration: &str, subjects| {
+        let check = |duration: &str, subjects| {
             let load = format!("connections = [1]\nwarmup = \"1s\"\nduration = \"{duration}\"");
             let turns = "order = \"interleaved\"\nslice = \"400ms\"";
             check_length(&suite(turns, &load).unwrap(), subjects)
         };
-        assert!(
-            result_for("40s", 2).is_ok()
-                && result_for("50s", 1).is_ok()
-                && result_for("1h", 1).is_ok()
-        );
-        assert!(result_for("60s", 2).is_err());
+        assert!(check("40s", 2).is_ok() && check("50s", 1).is_ok() && check("1h", 1).is_ok());
+        assert!(check("60s", 2).is_err());
     }
 }

@@ -61,8 +61,9 @@ impl Definition {
     /// All mistakes of the file, and of the contracts that it names.
     pub fn read_as(folder: &Path, role: Role) -> Result<Definition, FileError> {
         let path = folder.join(role.file());
-        let unreadable =
-            |reason: String| FileError::whole(&path, format!("cannot be read: {reason}"));
+        let unreadable = |reason: String| {
+            FileError::without_position(&path, format!("cannot be read: {reason}"))
+        };
         let source = read_regular(&path, DEFINITION_BYTES)
             .map_err(|error| unreadable(read_error_text(&path, &error)))?;
         let source =
@@ -452,11 +453,11 @@ fn read_waive(keys: &mut Keys<'_>, contracts: &NamedContracts) -> Option<Vec<Str
     let names_at_protocols = |check: &Check| {
         check.protocols.iter().map(|p| check.name_at_protocol(*p)).collect::<Vec<_>>()
     };
-    let known: Vec<String> = checks
+    let check_names: Vec<String> = checks
         .flat_map(|check| [vec![check.name.clone()], names_at_protocols(check)].concat())
         .collect();
-    for (i, name) in names.iter().enumerate().filter(|(_, name)| !known.contains(name)) {
-        let hint = match nearest(name, known.iter().map(String::as_str)) {
+    for (i, name) in names.iter().enumerate().filter(|(_, name)| !check_names.contains(name)) {
+        let hint = match nearest(name, check_names.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),
             None => "`dyno subjects check` prints all names".into(),
         };

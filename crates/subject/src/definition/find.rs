@@ -25,7 +25,7 @@ const BUILT_IN: [(&str, &str); 3] = [
 /// Returns the definition of a built-in control. It has no folder, and its contract is built in as
 /// well.
 fn built_in(name: &str) -> Option<Result<Definition, FileError>> {
-    let (_, source) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
+    let (_, source) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name)?;
     // A path below a device never has files. A relative path could be a folder of the user.
     Some(Definition::parse(&Path::new("/dev/null/dyno").join(name), Role::Subject, source))
 }
@@ -51,7 +51,7 @@ impl Folders {
     pub fn definitions(&self) -> Result<Vec<NamedDefinition>, FileError> {
         let mut definitions = self.definitions_in_folders()?;
         for (name, _) in BUILT_IN {
-            if !definitions.iter().any(|(known, _)| known == name) {
+            if !definitions.iter().any(|(other, _)| other == name) {
                 definitions.extend(built_in(name).map(|result| (name.to_string(), result)));
             }
         }
@@ -67,7 +67,7 @@ impl Folders {
         let mut folders: Vec<(String, PathBuf)> = Vec::new();
         for folder in &self.0 {
             for (name, path) in definition_folders(folder, Role::Subject)? {
-                if !folders.iter().any(|(known, _)| *known == name) {
+                if !folders.iter().any(|(other, _)| *other == name) {
                     folders.push((name, path));
                 }
             }
@@ -75,7 +75,7 @@ impl Folders {
         folders.sort();
         let read = |path: &Path| match path.file_name().and_then(|name| name.to_str()) {
             Some(_) => Definition::read(path),
-            None => Err(FileError::whole(
+            None => Err(FileError::without_position(
                 path,
                 "the name of the folder is not UTF-8\nhint: rename the folder",
             )),
@@ -122,9 +122,9 @@ impl Folders {
         }
         match self.subject(name) {
             Err(DefinitionError::NotFound(_)) => {
-                let mut known = self.names(Role::Backend);
-                known.extend(self.names(Role::Subject));
-                Err(DefinitionError::NotFound(self.not_found_text(name, "back end", &known)))
+                let mut names = self.names(Role::Backend);
+                names.extend(self.names(Role::Subject));
+                Err(DefinitionError::NotFound(self.not_found_text(name, "back end", &names)))
             }
             result => result,
         }
@@ -200,8 +200,8 @@ impl Folders {
         names
     }
 
-    fn not_found_text(&self, name: &str, role: &str, known: &[String]) -> String {
-        let hint = match nearest(name, known.iter().map(String::as_str)) {
+    fn not_found_text(&self, name: &str, role: &str, names: &[String]) -> String {
+        let hint = match nearest(name, names.iter().map(String::as_str)) {
             Some(near) => format!("did you mean {near:?}?"),
             None if role == "subject" => "`dyno subjects list` prints all".into(),
             None => format!("create a folder backends/{name} with a backend.toml"),
@@ -215,7 +215,8 @@ impl Folders {
 /// Returns the folders of definitions in a folder, by name. A folder with an unreadable file is
 /// included, so that it is reported.
 fn definition_folders(folder: &Path, role: Role) -> Result<Vec<(String, PathBuf)>, FileError> {
-    let unreadable = |error| FileError::whole(folder, format!("cannot be read: {error}"));
+    let unreadable =
+        |error| FileError::without_position(folder, format!("cannot be read: {error}"));
     let mut folders = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
@@ -305,16 +306,16 @@ mod tests {
         let expected = [
             ("binary", "not UTF-8"),
             ("dangling", "a dangling symbolic link"),
-            ("device", "is no regular file"),
-            ("folder", "is no regular file"),
+            ("device", "is not a regular file"),
+            ("folder", "is not a regular file"),
             ("long", "more than"),
             ("loop", "symbolic links"),
             ("odd\u{fffd}", "not UTF-8"),
-            ("pipe", "is no regular file"),
+            ("pipe", "is not a regular file"),
         ];
         assert_eq!(errors.len(), expected.len(), "{errors:?}");
-        for ((name, error), (expected, words)) in errors.iter().zip(expected) {
-            assert!(name == expected && error.contains(words), "{name}: {error}");
+        for ((name, error), (expected, message)) in errors.iter().zip(expected) {
+            assert!(name == expected && error.contains(message), "{name}: {error}");
         }
         // A folder that is requested by name gives the error, too.
         for name in ["pipe", "device", "dangling"] {
@@ -350,12 +351,12 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let subjects = root.path().join("subjects");
         write(&subjects.join("front"), Role::Subject, "needs app");
-        let write_backend = |path: &str, more: &str| {
+        let write_backend = |path: &str, extra: &str| {
             let folder = root.path().join(path);
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(
                 folder.join("backend.toml"),
-                format!("{more}[start]\ncommand = [\"x\", \"{{port}}\"]\n"),
+                format!("{extra}[start]\ncommand = [\"x\", \"{{port}}\"]\n"),
             )
             .unwrap();
         };

@@ -17,7 +17,7 @@ use dyno_contract::contracts::Contract;
 use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::folder::read_in_folder;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::{ToolAnswer, ToolCommand};
+use dyno_launch::tool::{ToolCommand, ToolOutcome};
 use dyno_workload::mistake::{Mistake, mistake};
 
 use crate::limits::TEMPLATE_BYTES;
@@ -184,13 +184,13 @@ impl Definition {
     /// It has no such variant; as a sentence.
     pub fn with_variant(&self, variant: &str) -> Result<Definition, String> {
         let Some(overrides) = self.variants.get(variant) else {
-            let known = self.variants.keys().cloned().collect::<Vec<_>>().join(", ");
-            let known = if known.is_empty() {
+            let names = self.variants.keys().cloned().collect::<Vec<_>>().join(", ");
+            let hint = if names.is_empty() {
                 "it has no variants".into()
             } else {
-                format!("use one of {known}")
+                format!("use one of {names}")
             };
-            return Err(format!("subject {:?}: no variant {variant:?}\nhint: {known}", self.name));
+            return Err(format!("subject {:?}: no variant {variant:?}\nhint: {hint}", self.name));
         };
         Ok(self.with_overrides(overrides))
     }
@@ -232,7 +232,7 @@ impl Definition {
         command: &str,
         deadline: Nanoseconds,
         supervision: &Supervision<'_>,
-    ) -> ToolAnswer {
+    ) -> ToolOutcome {
         let environment = self.tool_environment();
         ToolCommand {
             command,
@@ -240,7 +240,7 @@ impl Definition {
             environment: &environment,
             deadline: deadline.duration(),
         }
-        .ask(supervision)
+        .read_output(supervision)
     }
 
     /// Returns the variables that a start inherits from dyno's own environment, as archives record

@@ -68,7 +68,7 @@ fn is_written_by_servers(name: &Path) -> bool {
         "swx",
     ];
     let has_extension =
-        name.extension().is_some_and(|e| EXTENSIONS.iter().any(|known| e == *known));
+        name.extension().is_some_and(|e| EXTENSIONS.iter().any(|extension| e == *extension));
     let is_backup = name.as_os_str().as_encoded_bytes().ends_with(b"~");
     has_extension || is_backup || name.components().any(|part| part.as_os_str() == ".git")
 }
@@ -147,8 +147,8 @@ impl SourceWalk<'_> {
                 continue;
             }
             if is_linked {
-                let Some(left) = self.linked_left.checked_sub(1) else { return Ok(()) };
-                self.linked_left = left;
+                let Some(links_left) = self.linked_left.checked_sub(1) else { return Ok(()) };
+                self.linked_left = links_left;
             }
             if !is_excluded {
                 let follows_link = is_sources_only && (is_linked || kind.is_symlink());

@@ -81,13 +81,13 @@ fn read_mistake_has_message() {
 }
 
 /// Reads a file with a mistake. Checks its position, its message, and the underlined text.
-fn check_mistake(source: &str, position: &str, underlined: &str, words: &str) {
+fn check_mistake(source: &str, position: &str, underlined: &str, expected: &str) {
     let text = Definition::read(&write_subject(source).1).unwrap_err().to_string();
     let lines: Vec<&str> = text.lines().collect();
     let number = position.split(':').next().unwrap();
     let line = source.lines().nth(number.parse::<usize>().unwrap() - 1).unwrap();
     assert!(
-        lines[0].contains(&format!("subject.toml:{position}: ")) && lines[0].contains(words),
+        lines[0].contains(&format!("subject.toml:{position}: ")) && lines[0].contains(expected),
         "{text}"
     );
     assert_eq!(lines[2], format!("{number} | {line}"), "{text}");
@@ -97,7 +97,7 @@ fn check_mistake(source: &str, position: &str, underlined: &str, words: &str) {
 
 #[test]
 fn mistake_has_line_and_column() {
-    for (source, position, underlined, words) in [
+    for (source, position, underlined, expected) in [
         (
             GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle"),
             "1:8",
@@ -128,7 +128,7 @@ fn mistake_has_line_and_column() {
             "invalid type: integer",
         ),
     ] {
-        check_mistake(&source, position, underlined, words);
+        check_mistake(&source, position, underlined, expected);
     }
     let error =
         Definition::read(&write_subject(&GOOD.replace("language = \"C\"\n", "")).1).unwrap_err();
@@ -141,7 +141,7 @@ fn mistake_in_table_has_line_and_column() {
     // GOOD has ten lines without a mistake.
     let after = |rest: &str| format!("{GOOD}{rest}");
     let build = "[build]\ncommand = \"true\"\n";
-    for (source, position, underlined, words) in [
+    for (source, position, underlined, expected) in [
         (
             after("[variants.mute]\nprotocols = [\"h1-tls\"]\n"),
             "12:14",
@@ -178,7 +178,7 @@ fn mistake_in_table_has_line_and_column() {
             "invalid type: integer `3`",
         ),
     ] {
-        check_mistake(&source, position, underlined, words);
+        check_mistake(&source, position, underlined, expected);
     }
 }
 
@@ -377,7 +377,7 @@ fn invalid_path_or_text_fails_with_position() {
     let file = |file: &str| {
         GOOD.replace("\"{port}\"]\n", &format!("\"{{port}}\"]\nfiles = [{{ {file} }}]\n"))
     };
-    for (source, line, words) in [
+    for (source, line, expected) in [
         (build("\"a\", \"/etc/passwd\""), 13, "\"/etc/passwd\": is absolute"),
         (build("\"../y\""), 13, "\"../y\": leads out of the folder"),
         (build("\"a/../../y\""), 13, "leads out of the folder"),
@@ -413,7 +413,7 @@ fn invalid_path_or_text_fails_with_position() {
         (GOOD.replace("name = \"x\"", "name = \"../x\""), 1, "must be the name of its folder"),
     ] {
         let error = Definition::read(&write_subject(&source).1).unwrap_err().to_string();
-        assert!(error.contains(words), "{source}\n→ {error}");
+        assert!(error.contains(expected), "{source}\n→ {error}");
         assert!(error.contains(&format!("subject.toml:{line}:")) && error.contains('^'), "{error}");
     }
     let good = file("template = \"y\", to = \"{work}/conf/{port}.conf\"");
@@ -453,5 +453,5 @@ fn template_that_is_a_pipe_is_not_read() {
     assert!(pipe.success());
     let definition = Definition::read(&folder).unwrap();
     assert!(!definition.uses("cpus"));
-    assert!(definition.fingerprint().unwrap_err().to_string().contains("is no regular file"));
+    assert!(definition.fingerprint().unwrap_err().to_string().contains("is not a regular file"));
 }

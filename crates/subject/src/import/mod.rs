@@ -65,10 +65,10 @@ pub fn techempower(
     let mut tests: BTreeMap<String, Test> = config.tests.into_iter().flatten().collect();
     let test_name = test.unwrap_or("default");
     let Some(test) = tests.remove(test_name) else {
-        let known: Vec<&str> = tests.keys().map(String::as_str).collect();
+        let names: Vec<&str> = tests.keys().map(String::as_str).collect();
         return Err(format!(
             "{CONFIG}: no test {test_name:?}\nhint: use one of {}",
-            known.join(", ")
+            names.join(", ")
         ));
     };
     let framework = scalar_text(&config.framework).unwrap_or_else(|| name.into());
@@ -88,11 +88,11 @@ pub fn techempower(
         remaining: Vec::new(),
     };
     let toml = writer.write()?;
-    let others: Vec<&str> = tests.keys().map(String::as_str).collect();
-    if !others.is_empty() {
+    let other_tests: Vec<&str> = tests.keys().map(String::as_str).collect();
+    if !other_tests.is_empty() {
         writer
             .remaining
-            .push(format!("Use --test to import its other tests: {}.", others.join(", ")));
+            .push(format!("Use --test to import its other tests: {}.", other_tests.join(", ")));
     }
     Ok(ImportedSubject { toml, remaining_steps: writer.remaining })
 }

@@ -77,7 +77,7 @@ fn techempower_steps_cannot_leave_comments() {
     let (toml, _) = import(&[(CONFIG, CONFIG_JSON), ("quick.dockerfile", docker)], None).unwrap();
     let mut keys: Vec<&str> = toml.keys().map(String::as_str).collect();
     keys.sort_unstable();
-    let known = [
+    let expected_keys = [
         "checks",
         "description",
         "endpoints",
@@ -89,7 +89,7 @@ fn techempower_steps_cannot_leave_comments() {
         "start",
         "title",
     ];
-    assert_eq!(keys, known);
+    assert_eq!(keys, expected_keys);
     assert_eq!(toml["name"].as_str(), Some("quick"));
     // The name of the Dockerfile stays in its line, and a value in its string.
     let config = CONFIG_JSON

@@ -108,10 +108,10 @@ impl Changes {
     #[must_use]
     pub fn list(&self) -> Vec<ImportChange> {
         let entry = |(change, (count, names)): (&ChangeKind, &(u64, BTreeSet<String>))| {
-            let (kind, what) = change.key_and_text();
+            let (kind, text) = change.key_and_text();
             ImportChange {
                 kind: kind.into(),
-                what: what.into(),
+                what: text.into(),
                 count: *count,
                 names: names.iter().cloned().collect(),
             }
@@ -125,8 +125,9 @@ impl Changes {
         let line = |change: ImportChange| {
             let names: Vec<&str> =
                 change.names.iter().take(LINE_NAMES).map(String::as_str).collect();
-            let more = change.names.len() - names.len();
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let hidden_count = change.names.len() - names.len();
+            let more =
+                if hidden_count > 0 { format!(" and {hidden_count} more") } else { String::new() };
             let names = if names.is_empty() {
                 String::new()
             } else {

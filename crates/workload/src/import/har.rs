@@ -86,38 +86,38 @@ pub(super) struct NameValue {
 
 /// Returns the request of an entry; `None`: it is left out.
 fn import_entry(
-    place: &str,
+    location: &str,
     entry: Entry,
     changes: &mut Changes,
 ) -> Result<Option<ImportedRequest>, String> {
     let request: Request = serde_json::from_value(entry.request).map_err(|error| {
-        format!("{place}: not a request: {}\nhint: save the HAR again", json_error_text(&error))
+        format!("{location}: not a request: {}\nhint: save the HAR again", json_error_text(&error))
     })?;
     let scheme = request.url.split_once(':').map_or("", |(scheme, _)| scheme);
     if !is_one_of(scheme, &["http", "https"]) {
         changes.add(
             ChangeKind::Entry,
-            &format!("{place} ({})", scheme.chars().take(20).collect::<String>()),
+            &format!("{location} ({})", scheme.chars().take(20).collect::<String>()),
         );
         return Ok(None);
     }
     // A tunnel through a proxy, not a request to the server.
     if request.method.eq_ignore_ascii_case("CONNECT") {
-        changes.add(ChangeKind::Entry, &format!("{place} (CONNECT)"));
+        changes.add(ChangeKind::Entry, &format!("{location} (CONNECT)"));
         return Ok(None);
     }
-    let mut imported = ImportedRequest::new(place.into(), &request.method, &request.url);
+    let mut imported = ImportedRequest::new(location.into(), &request.method, &request.url);
     imported.status = recorded_status(&entry.response);
     if let (None, Some(status)) =
         (imported.status, entry.response.get("status").and_then(Value::as_i64))
     {
-        imported.changes.add(ChangeKind::MissingStatus, &format!("{place} (status {status})"));
+        imported.changes.add(ChangeKind::MissingStatus, &format!("{location} (status {status})"));
     }
     let sent_bytes = sent_bytes(&request);
     add_headers(&mut imported, &request);
     let data = request.post_data.unwrap_or_default();
     imported.body =
-        body(&data, sent_bytes, &mut imported).map_err(|error| format!("{place}: {error}"))?;
+        body(&data, sent_bytes, &mut imported).map_err(|error| format!("{location}: {error}"))?;
     if imported.body.is_some() && !imported.has_header("content-type") && !data.mime_type.is_empty()
     {
         imported.changes.add(ChangeKind::TypeHeader, &data.mime_type);
@@ -252,9 +252,9 @@ mod tests {
     fn body_type_replaces_missing_header() {
         let data = r#""postData": {"mimeType": "text/x", "text": "1"}"#;
         assert_eq!(import_members(data).unwrap(), r#"Content-Type=text/x Some("1")"#);
-        let own = r#""headers": [{"name": "content-type", "value": "text/y"}]"#;
+        let with_header = r#""headers": [{"name": "content-type", "value": "text/y"}]"#;
         assert_eq!(
-            import_members(&format!("{own}, {data}")).unwrap(),
+            import_members(&format!("{with_header}, {data}")).unwrap(),
             r#"content-type=text/y Some("1")"#
         );
     }
@@ -273,7 +273,7 @@ mod tests {
         let requests = requests.each_ref().map(String::as_str);
         let imported = import_requests(&requests).unwrap();
         assert_eq!(
-            (imported.len(), imported[0].place.as_str(), imported[0].url.as_str()),
+            (imported.len(), imported[0].location.as_str(), imported[0].url.as_str()),
             (1, "entry 3", "http://a/")
         );
         assert!(import_requests(&requests[..2]).unwrap_err().contains("no requests over http"));
@@ -342,10 +342,10 @@ mod tests {
 
     #[test]
     fn removed_headers_listed_per_kind() {
-        let one = r#""headers": [{"name": ":path", "value": "/x"}, {"name": "TE", "value": "trailers"},
+        let members = r#""headers": [{"name": ":path", "value": "/x"}, {"name": "TE", "value": "trailers"},
             {"name": "Connection", "value": "close"}, {"name": "Content-Length", "value": "0"}, {"name": "Host", "value": "a"}]"#;
         assert_eq!(
-            changes(&[one, one]),
+            changes(&[members, members]),
             [
                 "import: 2 pseudo-header fields left out, because dyno writes them itself: :path",
                 "import: 4 headers left out, because they belong to the recorded connection: \
@@ -361,10 +361,10 @@ mod tests {
 
     #[test]
     fn cookies_query_and_version_used_or_listed() {
-        let one = r#""cookies": [{"name": "a", "value": "1"}, {"name": "b", "value": "2=3"}],
+        let members = r#""cookies": [{"name": "a", "value": "1"}, {"name": "b", "value": "2=3"}],
             "queryString": [{"name": "q", "value": "1"}], "httpVersion": "h3""#;
-        assert_eq!(import_members(one).unwrap(), "Cookie=a=1; b=2=3 None");
-        let lines = changes(&[one]);
+        assert_eq!(import_members(members).unwrap(), "Cookie=a=1; b=2=3 None");
+        let lines = changes(&[members]);
         for (line, words) in
             lines.iter().zip(["made from `cookies`", "URL does not have them: q", "not speak: h3"])
         {

@@ -54,13 +54,13 @@ fn count_length_difference(
     sent_bytes: Option<u64>,
     imported: &mut ImportedRequest,
 ) {
-    let place = imported.place.clone();
+    let location = imported.location.clone();
     match (body, sent_bytes) {
-        (None, Some(1..)) => imported.changes.add(ChangeKind::MissingBody, &place),
+        (None, Some(1..)) => imported.changes.add(ChangeKind::MissingBody, &location),
         (Some(body), Some(sent)) if body.len() as u64 != sent => {
             imported.changes.add(
                 ChangeKind::BodyLength,
-                &format!("{place} ({sent} bytes recorded, {} sent)", body.len()),
+                &format!("{location} ({sent} bytes recorded, {} sent)", body.len()),
             );
         }
         _ => {}
@@ -89,8 +89,8 @@ fn from_text(
         _ => {}
     }
     if !["", "utf-8", "utf8"].contains(&charset.as_str()) {
-        let place = format!("{} ({charset})", imported.place);
-        imported.changes.add(ChangeKind::Charset, &place);
+        let location = format!("{} ({charset})", imported.location);
+        imported.changes.add(ChangeKind::Charset, &location);
     }
     utf8
 }
@@ -150,7 +150,7 @@ fn from_params(params: &[NameValue], imported: &mut ImportedRequest) -> Vec<u8> 
         FormEncoding::Either if has_plus => " (+ is sent unchanged)",
         FormEncoding::Either => "",
     };
-    imported.changes.add(ChangeKind::FormParams, &format!("{}{note}", imported.place.clone()));
+    imported.changes.add(ChangeKind::FormParams, &format!("{}{note}", imported.location.clone()));
     let encode = |text: &str, extra: &[u8]| match encoding {
         FormEncoding::Decoded => encode_form_value(text.as_bytes()),
         FormEncoding::Encoded | FormEncoding::Either => escape_encoded(text, extra),
@@ -210,11 +210,11 @@ mod tests {
             (&[("q", "a+b")], "q=a+b", "(+ is sent unchanged)"),
             (&[("q", "ab")], "q=ab", "entry 1"),
         ];
-        for (pairs, expected, words) in cases {
+        for (pairs, expected, note_end) in cases {
             let (body, note) = form(pairs);
             assert_eq!(body, expected, "{pairs:?}");
             assert!(
-                note.contains("1 bodies made from postData.params") && note.ends_with(words),
+                note.contains("1 bodies made from postData.params") && note.ends_with(note_end),
                 "{note}"
             );
         }

@@ -31,7 +31,7 @@ use crate::compile::is_framing;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedRequest {
     /// Its position in the text: "line 3", "line 3, URL 2", "entry 2".
-    pub place: String,
+    pub location: String,
     pub method: String,
     /// Absolute URL as written, without fragment, scheme http or https.
     pub url: String,
@@ -56,10 +56,10 @@ pub struct Imports {
 }
 
 impl ImportedRequest {
-    fn new(place: String, method: &str, url: &str) -> ImportedRequest {
+    fn new(location: String, method: &str, url: &str) -> ImportedRequest {
         let (method, url) = (method.into(), url.into());
         ImportedRequest {
-            place,
+            location,
             method,
             url,
             headers: Vec::new(),
@@ -73,8 +73,8 @@ impl ImportedRequest {
     /// Normalizes a request to the form that the fields document. `Err`: it cannot be sent, with
     /// its position.
     fn normalize(mut self) -> Result<ImportedRequest, String> {
-        let place = self.place.clone();
-        self.check().map_err(|error| format!("{place}: {error}"))?;
+        let location = self.location.clone();
+        self.check().map_err(|error| format!("{location}: {error}"))?;
         Ok(self)
     }
 
@@ -88,7 +88,7 @@ impl ImportedRequest {
         self.remove_headers(ChangeKind::FramingHeader, |name, _| is_framing(name));
         self.headers.iter().try_for_each(|(name, value)| check_header(name, value))?;
         if self.url.contains('#') {
-            self.changes.add(ChangeKind::Fragment, &self.place);
+            self.changes.add(ChangeKind::Fragment, &self.location);
         }
         self.url = Url::parse(&self.url)?.to_text();
         Ok(())
@@ -119,17 +119,17 @@ impl ImportedRequest {
 }
 
 /// Reads the line `METHOD URL`.
-fn read_method_and_url(place: String, line: &str) -> Result<ImportedRequest, String> {
+fn read_method_and_url(location: String, line: &str) -> Result<ImportedRequest, String> {
     let example = match line.split_whitespace().collect::<Vec<_>>()[..] {
         [method, url] if is_token(method) && !method.bytes().any(|b| b.is_ascii_lowercase()) => {
-            return Ok(ImportedRequest::new(place, method, url));
+            return Ok(ImportedRequest::new(location, method, url));
         }
         [method, url] if is_token(method) => format!("{} {url}", method.to_ascii_uppercase()),
         [url] => format!("GET {url}"),
         _ => "GET http://localhost:8080/".into(),
     };
     Err(format!(
-        "{place}: expected a method in capitals and a URL, found {line:?}\nhint: write it like \
+        "{location}: expected a method in capitals and a URL, found {line:?}\nhint: write it like \
          {example}"
     ))
 }

@@ -7,14 +7,14 @@ use super::{Changes, ImportedRequest, Imports, read_method_and_url, require_requ
 pub fn urls(text: &str) -> Result<Imports, String> {
     let mut requests = Vec::new();
     for (i, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
-        let place = format!("line {}", i + 1);
+        let location = format!("line {}", i + 1);
         // A URL has no blanks, so a # after a blank cannot begin its fragment.
         let words: Vec<&str> =
             line.split_whitespace().take_while(|word| !word.starts_with('#')).collect();
         requests.push(match words[..] {
             [] => continue,
-            [url] => ImportedRequest::new(place, "GET", url).normalize()?,
-            _ => read_method_and_url(place, &words.join(" "))?.normalize()?,
+            [url] => ImportedRequest::new(location, "GET", url).normalize()?,
+            _ => read_method_and_url(location, &words.join(" "))?.normalize()?,
         });
     }
     require_requests(
@@ -35,7 +35,7 @@ mod tests {
             .unwrap()
             .requests
             .into_iter()
-            .map(|r| [r.place, r.method, r.url].join(" "))
+            .map(|r| [r.location, r.method, r.url].join(" "))
             .collect();
         assert_eq!(read, ["line 2 GET http://a/", "line 4 POST https://b:1/?y="]);
     }

@@ -37,14 +37,14 @@ fn read_blocks(text: &str, read: ReadFile) -> Result<Vec<ImportedRequest>, Strin
     for (i, line) in
         text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.starts_with('#'))
     {
-        let place = format!("line {}", i + 1);
+        let location = format!("line {}", i + 1);
         match current.as_mut() {
             _ if line.is_empty() => targets.extend(current.take()),
             // As in vegeta, a target may follow another one without an empty line.
             Some(target) if !begins_with_method(line) => {
-                add_line(target, line, read).map_err(|error| format!("{place}: {error}"))?;
+                add_line(target, line, read).map_err(|error| format!("{location}: {error}"))?;
             }
-            _ => targets.extend(current.replace(read_method_and_url(place, line)?)),
+            _ => targets.extend(current.replace(read_method_and_url(location, line)?)),
         }
     }
     targets.extend(current);
@@ -86,8 +86,10 @@ fn read_json_lines(text: &str) -> Result<Vec<ImportedRequest>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(i, line)| {
-            let place = format!("line {}", i + 1);
-            read_json_target(&place, line).map_err(|error| format!("{place}: {error}"))?.normalize()
+            let location = format!("line {}", i + 1);
+            read_json_target(&location, line)
+                .map_err(|error| format!("{location}: {error}"))?
+                .normalize()
         })
         .collect()
 }
@@ -103,16 +105,16 @@ struct Target {
     body: Option<String>,
 }
 
-fn read_json_target(place: &str, line: &str) -> Result<ImportedRequest, String> {
-    let wrong = |error| {
+fn read_json_target(location: &str, line: &str) -> Result<ImportedRequest, String> {
+    let describe = |error| {
         let example = r#"{"method": "GET", "url": "http://localhost/", "header": {"A": ["b"]}, "body": "YQ=="}"#;
         format!(
             "not a target: {}\nhint: write one per line, such as {example}",
             json_error_text(&error)
         )
     };
-    let target: Target = serde_json::from_str(line).map_err(wrong)?;
-    let mut imported = ImportedRequest::new(place.into(), &target.method, &target.url);
+    let target: Target = serde_json::from_str(line).map_err(describe)?;
+    let mut imported = ImportedRequest::new(location.into(), &target.method, &target.url);
     let headers = target.header.unwrap_or_default().into_iter();
     imported.headers = headers
         .flat_map(|(name, values)| values.into_iter().map(move |v| (name.clone(), v)))
@@ -135,7 +137,7 @@ mod tests {
     fn show_requests(text: &str) -> Vec<String> {
         let show = |r: ImportedRequest| {
             let headers: String = r.headers.iter().map(|(n, v)| format!(" {n}={v}")).collect();
-            format!("{}: {} {}{headers} {:?}", r.place, r.method, r.url, r.body)
+            format!("{}: {} {}{headers} {:?}", r.location, r.method, r.url, r.body)
         };
         vegeta(text, &read).unwrap().requests.into_iter().map(show).collect()
     }
@@ -170,7 +172,7 @@ mod tests {
 
     #[test]
     fn vegeta_error_has_line_and_hint() {
-        let wrong = r#"
+        let invalid = r#"
 ⏎get http://a → line 2: expected a method in capitals and a URL, found "get http://a"⏎hint: write it like GET http://a
 http://a/ → line 1: expected a method in capitals and a URL, found "http://a/"⏎hint: write it like GET http://a/
 GET http://a/⏎⏎X: 1 → line 3: expected a method in capitals and a URL, found "X: 1"
@@ -190,7 +192,7 @@ FIRST⏎{"method": "GET"} → line 2: not a target: missing field `url`⏎hint: 
 {"method": "A", "url": "b"} → line 1: URL "b": not an absolute URL⏎hint: write http://b
 {⏎} → line 1: not a target: EOF
 "#;
-        for case in wrong.trim_matches('\n').lines() {
+        for case in invalid.trim_matches('\n').lines() {
             let (text, begin) = case.split_once(" → ").unwrap();
             let text = text
                 .replace("FIRST", r#"{"method": "GET", "url": "http://a/"}"#)

@@ -27,12 +27,16 @@ pub fn command(
 ) -> Vec<String> {
     let file = |name: &str| programs.join(name).display().to_string();
     let folder = || programs.display().to_string();
-    let words: Vec<String> = match behaviour.program {
+    let command: Vec<String> = match behaviour.program {
         Program::Testkit(..) => {
-            let words = [&file("testkit"), "--port", port, "--behaviour", behaviour.name];
+            let command = [&file("testkit"), "--port", port, "--behaviour", behaviour.name];
             let back_end_option =
                 back_end.map_or([None; 2], |port| [Some("--backend"), Some(port)]);
-            words.into_iter().chain(back_end_option.into_iter().flatten()).map(Into::into).collect()
+            command
+                .into_iter()
+                .chain(back_end_option.into_iter().flatten())
+                .map(Into::into)
+                .collect()
         }
         Program::Server { runtime, options, mode } => {
             let (program, server) = match runtime {
@@ -49,7 +53,7 @@ pub fn command(
             std::iter::once(program).chain(options).chain(server).chain(arguments).collect()
         }
     };
-    words
+    command
 }
 
 /// Returns the command that tests whether a runtime is installed, and a hint if it is not.
@@ -214,7 +218,9 @@ mod tests {
             let suite = parse_toml(&suite(behaviour, &[0, 1]));
             assert_eq!(suite["subjects"][0].as_str(), Some(behaviour.name));
             let subject = parse_toml(&subject(behaviour, Path::new("/programs"), None));
-            assert!(subject["start"]["command"].as_array().is_some_and(|words| words.len() > 2));
+            assert!(
+                subject["start"]["command"].as_array().is_some_and(|command| command.len() > 2)
+            );
         }
     }
 
@@ -252,8 +258,8 @@ mod tests {
 
     #[test]
     fn runtime_options_precede_program() {
-        let words = command(find("java-gc").unwrap(), Path::new("/p"), "{port}", None);
-        let at = |word: &str| words.iter().position(|w| w == word).unwrap();
-        assert!(at("-Xmx60m") < at("Server") && words.ends_with(&["{port}".into(), "gc".into()]));
+        let command = command(find("java-gc").unwrap(), Path::new("/p"), "{port}", None);
+        let at = |word: &str| command.iter().position(|w| w == word).unwrap();
+        assert!(at("-Xmx60m") < at("Server") && command.ends_with(&["{port}".into(), "gc".into()]));
     }
 }

@@ -16,7 +16,7 @@ use dyno_launch::folder::{make, user};
 use dyno_launch::guard::Guard;
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::{ToolAnswer, ToolCommand, ToolEnd};
+use dyno_launch::tool::{ToolCommand, ToolEnd, ToolOutcome};
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::may_make_groups;
 use dyno_report::validation;
@@ -70,10 +70,10 @@ fn choose_behaviours(only: &[String]) -> anyhow::Result<Vec<&'static Behaviour>>
     if only.is_empty() {
         return Ok(behaviours().collect());
     }
-    let known = || behaviours().map(|b| b.name).collect::<Vec<_>>().join(", ");
+    let names = || behaviours().map(|b| b.name).collect::<Vec<_>>().join(", ");
     let find = |name: &String| {
         let problem =
-            || bad(format!("--only {name}: unknown behaviour\nhint: choose one of {}", known()));
+            || bad(format!("--only {name}: unknown behaviour\nhint: choose one of {}", names()));
         dyno_testkit::find(name).ok_or_else(problem)
     };
     only.iter().map(find).collect()
@@ -221,9 +221,9 @@ impl Bench<'_> {
                 environment: &environment,
                 deadline: Duration::from_secs(60),
             };
-            let is_installed = tool(test).ask(&self.supervision);
+            let is_installed = tool(test).read_output(&self.supervision);
             let is_installed =
-                matches!(is_installed, ToolAnswer::Ended { status, .. } if status.success());
+                matches!(is_installed, ToolOutcome::Ended { status, .. } if status.success());
             if !is_installed {
                 missing.push((runtime, format!("`{test}` failed. {hint}")));
             } else if let Err(problem) =
@@ -259,13 +259,13 @@ impl Bench<'_> {
         user: User,
     ) -> anyhow::Result<Measurement> {
         let count = |steps: &[KnownStep]| steps.iter().filter(|step| step.is_judged()).count();
-        let first = match self.measure(behaviour, user, 1)? {
+        let first_attempt = match self.measure(behaviour, user, 1)? {
             Ok(steps) if 2 * count(&steps) < steps.len() => steps,
             outcome => return Ok(outcome),
         };
         Ok(match self.measure(behaviour, user, 2)? {
-            Ok(second) if count(&second) > count(&first) => Ok(second),
-            _ => Ok(first),
+            Ok(second) if count(&second) > count(&first_attempt) => Ok(second),
+            _ => Ok(first_attempt),
         })
     }
 
@@ -325,10 +325,13 @@ impl Bench<'_> {
 
     /// Writes the shell script of a run. Its companions end with the shell.
     fn script(&self, companions: &[Vec<String>], user: User) -> String {
-        let line =
-            |words: &[String]| words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
-        let background: String =
-            companions.iter().map(|words| format!("{} >/dev/null 2>&1 &\n", line(words))).collect();
+        let line = |command: &[String]| {
+            command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
+        };
+        let background: String = companions
+            .iter()
+            .map(|command| format!("{} >/dev/null 2>&1 &\n", line(command)))
+            .collect();
         let dyno = quote(&self.programs().join("dyno").display().to_string());
         let user_change = match user == User::Ordinary && is_root() {
             true => {
@@ -352,14 +355,14 @@ fn needs(behaviour: &Behaviour, runtime: Runtime) -> bool {
 }
 
 fn print_result(behaviour: &Behaviour, user: User, steps: &[KnownStep]) {
-    let judged = steps.iter().filter(|step| step.is_judged());
-    let (judged, correct) =
-        judged.fold((0, 0), |(total, correct), s| (total + 1, correct + usize::from(s.is_right())));
+    let judged_steps = steps.iter().filter(|step| step.is_judged());
+    let (judged_count, correct) = judged_steps
+        .fold((0, 0), |(total, correct), s| (total + 1, correct + usize::from(s.is_right())));
     terminal::say(&format!(
-        "calibrate: {} as {}: {correct} of {judged} verdicts correct, {} steps invalid",
+        "calibrate: {} as {}: {correct} of {judged_count} verdicts correct, {} steps invalid",
         behaviour.name,
         user.name(),
-        steps.len() - judged
+        steps.len() - judged_count
     ));
 }
 
@@ -396,11 +399,11 @@ fn read_report(runs: &Path) -> anyhow::Result<Option<Report>> {
 fn compare_verdicts(behaviour: &'static Behaviour, user: User, report: &Report) -> Measurement {
     let step = |trial: &dyno_analysis::trial::TrialResult| {
         let load = known_bottlenecks::load_of(behaviour, &trial.step)?;
-        let words = known_bottlenecks::load_in_words(load.at);
+        let level = known_bottlenecks::load_in_words(load.at);
         let step = KnownStep::new(
             trial,
             behaviour.name,
-            words,
+            level,
             user,
             known_bottlenecks::correct_verdicts(load, user),
         );

@@ -80,10 +80,10 @@ pub(super) fn run(
     let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
     let compared = compare(side(0), side(1), comparison_options);
     let is_complete = completeness(&run, &report) == RunCompleteness::Complete;
-    let wrong = invalid_reason(&report);
+    let problem = invalid_reason(&report);
     let has_failed = report.subjects.iter().any(|subject| !subject.failures.is_empty());
     let is_cut = ended == RunEnd::Interrupted;
-    print_gaps(&folder, is_cut, is_complete, has_failed, wrong.as_deref());
+    print_gaps(&folder, is_cut, is_complete, has_failed, problem.as_deref());
     let written =
         if compared.rows.is_empty() { Ok(()) } else { write(args, &compared, [&report; 2]) };
     super::super::print_saved(&dir, "The run is saved.");
@@ -91,7 +91,7 @@ pub(super) fn run(
     let ending = Ending {
         is_cut: ended == RunEnd::Interrupted || !can_start(&run.header.plan),
         is_complete: is_complete && !compared.rows.is_empty() && !has_failed,
-        is_wrong: wrong.is_some(),
+        is_wrong: problem.is_some(),
         misses: compared.outcome() == GateOutcome::Missed,
     };
     Ok(ending.exit().unwrap_or_else(|| exit(&compared)))
@@ -104,11 +104,11 @@ fn print_gaps(
     is_cut: bool,
     is_complete: bool,
     has_failed: bool,
-    wrong: Option<&str>,
+    problem: Option<&str>,
 ) {
     // An interrupted run has no results of a revision that it did not reach.
-    if let Some(wrong) = wrong.filter(|_| !is_cut) {
-        terminal::say(&format!("\n{wrong}\nhint: see the reason with: dyno report {folder}"));
+    if let Some(problem) = problem.filter(|_| !is_cut) {
+        terminal::say(&format!("\n{problem}\nhint: see the reason with: dyno report {folder}"));
     }
     if !is_complete {
         let reason = if is_cut { "it was interrupted" } else { "a revision failed" };
@@ -116,7 +116,7 @@ fn print_gaps(
             "\nThe run is incomplete: {reason}\nhint: see the details with: dyno report {folder}"
         ));
     }
-    if has_failed && is_complete && wrong.is_none() {
+    if has_failed && is_complete && problem.is_none() {
         terminal::say(&format!(
             "\nA server failed in some of its starts\nhint: see the reason with: dyno report \
              {folder}"
@@ -227,8 +227,8 @@ impl Drop for TemporaryBuilds<'_> {
 
 /// Returns the reason why the comparison is invalid regardless of gates. `None`: it is valid.
 fn invalid_reason(report: &Report) -> Option<String> {
-    let wrong = report.trials.iter().find(|trial| trial.has_wrong_responses());
-    if let Some(trial) = wrong {
+    let invalid_trial = report.trials.iter().find(|trial| trial.has_wrong_responses());
+    if let Some(trial) = invalid_trial {
         return Some(format!("{}: returned incorrect responses, or none", trial.subject_id));
     }
     // A contract that is broken before the first load or after the last one leaves steps valid.
@@ -245,8 +245,8 @@ fn invalid_reason(report: &Report) -> Option<String> {
     }
     let is_valid =
         |id: &str| report.trials.iter().any(|trial| trial.subject_id == id && trial.valid);
-    let none = report.subjects.iter().find(|subject| !is_valid(&subject.id))?;
-    Some(format!("{}: has no valid step, so nothing is compared", none.id))
+    let subject = report.subjects.iter().find(|subject| !is_valid(&subject.id))?;
+    Some(format!("{}: has no valid step, so nothing is compared", subject.id))
 }
 
 /// Returns the entry of the suite to compare: the one that `only` names, or else the only one that
@@ -330,7 +330,7 @@ fn check_out(
 /// Converts to an error with the exit status of its kind: wrong usage, or a failure.
 fn revision_error(error: RevisionError) -> anyhow::Error {
     match error {
-        RevisionError::Wrong(message) => bad(message),
+        RevisionError::InvalidRequest(message) => bad(message),
         RevisionError::Failed(message) => anyhow!(message),
     }
 }

@@ -44,7 +44,7 @@ pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
         terminal::say(&note);
     }
     dyno_runner::load::preflight(&prepared.spec)
-        .map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
+        .map_err(|mismatch| anyhow::anyhow!(mismatch.message))?;
     let interrupts =
         terminal::catch_interrupts(ENDING_EARLY, ThirdInterrupt::LeavesTimeForTheResult)?;
     let import_changes = prepared.config.import_changes.clone();

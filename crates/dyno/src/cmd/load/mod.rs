@@ -46,7 +46,7 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
     let outcome = load.run();
     let end = match &outcome {
         Ok(outcome) => LoadEnd::from_record(&outcome.record, &spec.load, outcome.was_interrupted),
-        Err(error) => LoadEnd::Never(format!("{error:#}")),
+        Err(error) => LoadEnd::NotBegun(format!("{error:#}")),
     };
     let (has_begun, was_interrupted) = (outcome.is_ok(), matches!(end, LoadEnd::Interrupted(_)));
     // Ceilings are measured over TCP.
@@ -56,12 +56,12 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
     // Saved before anything is printed, because standard output may have no reader.
     let save_result =
         saved_load.as_ref().map_or(Ok(()), |saved_load| saved_load.end(&end, ceiling.clone()));
-    let output_result = outcome.and_then(|FinishedLoad { record, trouble, .. }| {
+    let output_result = outcome.and_then(|FinishedLoad { record, stream_result, .. }| {
         let result =
             verdict::load(&record, config.clone(), &Context { ceiling, ..Context::default() });
         // The histograms are written even if standard output was closed.
-        let written = [write_result(args, &result), write_histograms(args, &record), trouble];
-        first_error(written).map(|()| result.valid)
+        let results = [write_result(args, &result), write_histograms(args, &record), stream_result];
+        first_error(results).map(|()| result.valid)
     });
     if let (Some(saved_load), Ok(())) = (&saved_load, &save_result) {
         saved_load.print_path(has_begun);
@@ -81,9 +81,9 @@ pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
 struct FinishedLoad {
     record: LoadRecord,
     was_interrupted: bool,
-    /// Error of an output during the load. Reported after the result, so that the result is not
-    /// lost.
-    trouble: anyhow::Result<()>,
+    /// Whether the stream was written. An error is reported after the result, so that the result
+    /// is not lost.
+    stream_result: anyhow::Result<()>,
 }
 
 /// Everything that a load needs.
@@ -118,7 +118,7 @@ impl PreparedLoad {
         if let Some(note) = requests::note_on_upgrade(&self.workload) {
             terminal::say(&note);
         }
-        dyno_runner::load::preflight(spec).map_err(|mismatch| anyhow::anyhow!(mismatch.words))?;
+        dyno_runner::load::preflight(spec).map_err(|mismatch| anyhow::anyhow!(mismatch.message))?;
         if let Some(note) = spec::note_on_threads(args, spec) {
             terminal::say(&note);
         }
@@ -136,9 +136,9 @@ impl PreparedLoad {
             terminal::catch_interrupts(ENDING_EARLY, ThirdInterrupt::LeavesTimeForTheResult)?;
         let mut watch = watch::LoadWatch::new(args, spec, config, stream, Arc::clone(&interrupts))?;
         let record = dyno_runner::load::run(spec, &mut watch);
-        let trouble = watch.end(record.is_ok());
+        let stream_result = watch.end(record.is_ok());
         let record = record.map_err(|message| anyhow::anyhow!(message))?;
-        Ok(FinishedLoad { record, was_interrupted: interrupts.count() > 0, trouble })
+        Ok(FinishedLoad { record, was_interrupted: interrupts.count() > 0, stream_result })
     }
 
     /// Returns the note on connection tracking. `None`: the load does not use loopback, or loopback
@@ -199,7 +199,7 @@ fn write_histograms(args: &LoadArgs, record: &LoadRecord) -> anyhow::Result<()> 
     let write = |path: &Option<_>, text: &dyn Fn() -> String| {
         path.as_deref().map_or(Ok(()), |path| super::report::write_out(Some(path), &text()))
     };
-    // One that cannot be written does not cost the other.
+    // If one file cannot be written, the other is still written.
     first_error([
         write(&args.hgrm, &|| hdr::hgrm(&times, missing)),
         write(&args.hlog, &|| hdr::hlog(&record.intervals, missing, began_unix_s)),

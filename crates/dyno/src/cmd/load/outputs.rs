@@ -72,7 +72,7 @@ fn input_files(args: &LoadArgs, files: &ReadableFiles) -> Inputs {
 /// The output of `--stream`. Each interval is written when it ends. Until the load has begun, a
 /// file stays as it is.
 pub struct IntervalStream {
-    to: StreamOutput,
+    output: StreamOutput,
     /// The first line; `None`: it is written.
     head: Option<String>,
 }
@@ -116,38 +116,38 @@ impl StreamOutput {
 
     /// Writes a line and flushes it, so that a reader of the growing file sees whole lines.
     fn line(&mut self, line: &str) -> io::Result<()> {
-        let to: &mut dyn Write = match self {
+        let output: &mut dyn Write = match self {
             StreamOutput::Standard => &mut io::stdout(),
             StreamOutput::Pipe(file) | StreamOutput::File { file, .. } => file,
         };
-        writeln!(to, "{line}").and_then(|()| to.flush())
+        writeln!(output, "{line}").and_then(|()| output.flush())
     }
 }
 
 impl IntervalStream {
     /// Opens the output. If it is a pipe, waits for a reader.
     pub fn open(path: &Path, config: &LoadConfig) -> anyhow::Result<IntervalStream> {
-        let to = StreamOutput::open(path).map_err(|error| {
+        let output = StreamOutput::open(path).map_err(|error| {
             bad(format!("--stream {}: cannot be opened: {error}", path.display()))
         })?;
-        Ok(IntervalStream { to, head: Some(intervals::stream_head(config)) })
+        Ok(IntervalStream { output, head: Some(intervals::stream_head(config)) })
     }
 
     /// Writes the first line, unless it is written.
     pub fn begin(&mut self) -> anyhow::Result<()> {
         let Some(head) = self.head.take() else { return Ok(()) };
-        let written = self.to.clear().and_then(|()| self.to.line(&head));
-        written.map_err(|error| self.explain(error))
+        let result = self.output.clear().and_then(|()| self.output.line(&head));
+        result.map_err(|error| self.explain(error))
     }
 
     pub fn interval(&mut self, interval: &Interval) -> anyhow::Result<()> {
         self.begin()?;
-        let written = self.to.line(&intervals::stream_line(interval));
-        written.map_err(|error| self.explain(error))
+        let result = self.output.line(&intervals::stream_line(interval));
+        result.map_err(|error| self.explain(error))
     }
 
     fn explain(&self, error: io::Error) -> anyhow::Error {
-        match (error.kind(), &self.to) {
+        match (error.kind(), &self.output) {
             (ErrorKind::BrokenPipe, StreamOutput::Standard) => unwritten(error),
             (ErrorKind::BrokenPipe, _) => {
                 anyhow::anyhow!("--stream: its reader closed it before the load ended")
@@ -159,7 +159,7 @@ impl IntervalStream {
 
 impl Drop for IntervalStream {
     fn drop(&mut self) {
-        if let (Some(_), StreamOutput::File { new: Some(path), .. }) = (&self.head, &self.to) {
+        if let (Some(_), StreamOutput::File { new: Some(path), .. }) = (&self.head, &self.output) {
             // An empty file would be left of a load that never began.
             let _ = std::fs::remove_file(path);
         }
@@ -244,16 +244,16 @@ fn serve(listener: &TcpListener, page: &Arc<Mutex<String>>) {
         };
         readers.retain(|reader| reader.strong_count() > 0);
         if readers.len() >= READERS
-            && let Some(longest) = readers.pop_front().and_then(|reader| reader.upgrade())
+            && let Some(oldest) = readers.pop_front().and_then(|reader| reader.upgrade())
         {
-            let _ = longest.shutdown(Shutdown::Both);
+            let _ = oldest.shutdown(Shutdown::Both);
         }
         readers.push_back(Arc::downgrade(&stream));
         let page = Arc::clone(page);
         let serve_reader = move || {
             // This clock only limits the reader's time. It measures nothing.
             let _ = respond(
-                &TimedConnection { stream: &stream, until: Instant::now() + READER_TIMEOUT },
+                &TimedConnection { stream: &stream, deadline: Instant::now() + READER_TIMEOUT },
                 &page,
             );
         };
@@ -265,13 +265,13 @@ fn serve(listener: &TcpListener, page: &Arc<Mutex<String>>) {
 /// A connection with one deadline for all its reads and writes.
 struct TimedConnection<'a> {
     stream: &'a TcpStream,
-    until: Instant,
+    deadline: Instant,
 }
 
 impl TimedConnection<'_> {
     /// Returns the time left.
     fn remaining_time(&self) -> io::Result<Option<Duration>> {
-        let left = self.until.saturating_duration_since(Instant::now());
+        let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
     }
 
@@ -432,7 +432,7 @@ mod tests {
         };
         (&client).write_all(b"G").unwrap();
         // The deadline has passed, although a byte has just arrived.
-        let reader = TimedConnection { stream: &server, until: Instant::now() };
+        let reader = TimedConnection { stream: &server, deadline: Instant::now() };
         let ended = respond(&reader, &Mutex::new(String::new()));
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::TimedOut);
     }

@@ -173,11 +173,11 @@ pub enum ReadableFiles {
 /// Returns the files that requests may name. The command line may name files. An imported file may
 /// do so only with `--files`.
 pub fn readable_files(args: &LoadArgs) -> ReadableFiles {
-    const OTHERWISE: &str = "use a file of the current folder or below it, or name another folder \
-                             with --files FOLDER";
+    const OUTSIDE_HINT: &str = "use a file of the current folder or below it, or name another \
+                                folder with --files FOLDER";
     match (&args.files, &args.import) {
-        (Some(folder), _) => ReadableFiles::Folder(Folder::new(folder, OTHERWISE)),
-        (None, None) => ReadableFiles::Folder(Folder::new(Path::new("."), OTHERWISE)),
+        (Some(folder), _) => ReadableFiles::Folder(Folder::new(folder, OUTSIDE_HINT)),
+        (None, None) => ReadableFiles::Folder(Folder::new(Path::new("."), OUTSIDE_HINT)),
         (None, Some(_)) => ReadableFiles::Nothing,
     }
 }
@@ -233,11 +233,11 @@ fn read_named_file(path: &Path) -> anyhow::Result<Vec<u8>> {
 fn command_line_requests(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
     let url = Url::parse(args.url.as_deref().unwrap_or_default()).map_err(bad)?;
     if !args.mix.is_empty() {
-        let mixed = |text: &String| {
+        let parse_entry = |text: &String| {
             command_line::parse_mix_entry(text, &read_file)
                 .map_err(|error| bad(format!("--request {text:?}: {error}")))
         };
-        return Ok((url, args.mix.iter().map(mixed).collect::<anyhow::Result<_>>()?));
+        return Ok((url, args.mix.iter().map(parse_entry).collect::<anyhow::Result<_>>()?));
     }
     let body = match &args.body_file {
         Some(file) => Some(Body(read_named_file(file)?)),
@@ -282,8 +282,8 @@ fn import_requests(
     let Imports { requests: imported, mut changes } = imports;
     let mut applied = AppliedSettings::default();
     for request in imported {
-        let mut url =
-            Url::parse(&request.url).map_err(|error| bad(format!("{}: {error}", request.place)))?;
+        let mut url = Url::parse(&request.url)
+            .map_err(|error| bad(format!("{}: {error}", request.location)))?;
         if args.url.is_some() {
             // A URL on the command line replaces the server of the import.
             if server.as_ref().is_some_and(|server| !server.is_same_server(&url)) {
@@ -296,7 +296,7 @@ fn import_requests(
             return Err(bad(format!(
                 "{}: {} is another server than {}, and a load has one server\nhint: leave out the \
                  requests to other servers, or give the URL of the server for all requests",
-                request.place,
+                request.location,
                 url.authority(),
                 server.authority()
             )));
@@ -369,11 +369,11 @@ fn is_set_by_option(args: &LoadArgs, kind: &str) -> bool {
 }
 
 /// Prints the effect of a setting in an imported file, because the user may not have read the file.
-fn print_effect(request: &ImportedRequest, is_own: bool, effect: &str) {
-    if !is_own {
+fn print_effect(request: &ImportedRequest, is_from_command_line: bool, effect: &str) {
+    if !is_from_command_line {
         terminal::say(&dyno_report::terminal::line(&format!(
             "{}: because of this command, {effect}",
-            request.place
+            request.location
         )));
     }
 }
@@ -409,7 +409,7 @@ fn apply_settings(
             other => {
                 return Err(bad(format!(
                     "{}: --{other}: has no counterpart in dyno\nhint: leave it out",
-                    request.place
+                    request.location
                 )));
             }
         }
@@ -425,21 +425,25 @@ fn apply_tls(
     args: &mut LoadArgs,
     files: &ReadableFiles,
 ) -> anyhow::Result<()> {
-    let is_own = args.import.is_none();
+    let is_from_command_line = args.import.is_none();
     let path = || -> anyhow::Result<Option<PathBuf>> {
-        if is_own {
+        if is_from_command_line {
             return Ok(Some(value.into()));
         }
         files
             .find(value)
             .map(Some)
-            .map_err(|error| bad(format!("{}: {value}: {error}", request.place)))
+            .map_err(|error| bad(format!("{}: {value}: {error}", request.location)))
     };
     match name {
         "insecure" if args.insecure || args.cacert.is_some() => {}
         "insecure" => {
             args.insecure = true;
-            print_effect(request, is_own, "the server's certificate is not checked (-k)");
+            print_effect(
+                request,
+                is_from_command_line,
+                "the server's certificate is not checked (-k)",
+            );
         }
         "cacert" if args.insecure || args.cacert.is_some() => {}
         "cacert" => args.cacert = path()?,
@@ -461,16 +465,20 @@ fn apply_address(
     (name, value): (&str, &str),
     args: &mut LoadArgs,
 ) -> anyhow::Result<()> {
-    let is_own = args.import.is_none();
+    let is_from_command_line = args.import.is_none();
     match name {
         // The setting is for the server of the import, which the URL replaces.
         "resolve" if args.url.is_some() => {}
         "resolve" if args.resolve.iter().any(|known| known == value) => {}
         "resolve" => {
-            print_effect(request, is_own, &format!("connections go where --resolve {value} says"));
+            print_effect(
+                request,
+                is_from_command_line,
+                &format!("connections go where --resolve {value} says"),
+            );
             args.resolve.push(value.into());
         }
-        _ if is_own => {
+        _ if is_from_command_line => {
             args.unix_socket.get_or_insert_with(|| value.into());
         }
         _ if args.unix_socket.is_some() => {}
@@ -478,7 +486,7 @@ fn apply_address(
             return Err(bad(format!(
                 "{}: an imported file may not choose a Unix socket\nhint: to use this socket, add \
                  --unix-socket {}",
-                request.place,
+                request.location,
                 terminal::quote(value)
             )));
         }
@@ -489,7 +497,7 @@ fn apply_address(
 /// Converts a number of seconds to a limit. `None`: 0, which means the default.
 fn seconds(request: &ImportedRequest, value: &str) -> anyhow::Result<Option<Ns>> {
     let ns = dyno_workload::units::duration(&format!("{value}s"));
-    let ns = ns.map_err(|error| bad(format!("{}: {error}", request.place)))?;
+    let ns = ns.map_err(|error| bad(format!("{}: {error}", request.location)))?;
     Ok((ns > 0).then_some(Ns(ns)))
 }
 

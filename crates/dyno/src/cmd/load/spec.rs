@@ -42,17 +42,17 @@ pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
             "--arrival poisson: needs --rate or --find\nhint: add one of them, such as --rate 5k",
         ));
     }
-    let most = dyno_runner::limits::MAX_STREAMS;
+    let max_streams = dyno_runner::limits::MAX_STREAMS;
     let counts = [
         ("--threads", args.threads, u32::MAX),
-        ("--streams", args.streams, most),
-        ("--pipeline", Some(args.pipeline), most),
+        ("--streams", args.streams, max_streams),
+        ("--pipeline", Some(args.pipeline), max_streams),
     ];
-    for (option, count, most) in counts {
+    for (option, count, max) in counts {
         match count {
             Some(0) => return Err(bad(format!("{option} 0: must be above 0"))),
-            Some(count) if count > most => {
-                return Err(bad(format!("{option} {count}: must be at most {most}")));
+            Some(count) if count > max => {
+                return Err(bad(format!("{option} {count}: must be at most {max}")));
             }
             _ => {}
         }
@@ -179,8 +179,8 @@ fn unused_request_option(args: &LoadArgs, workload: &Workload) -> Option<String>
 }
 
 fn unused_timeout(args: &LoadArgs) -> Option<String> {
-    let whole_ns = args.timeout.map_or(load::default_load().timeout_ns, |Ns(ns)| ns);
-    if args.first_byte_timeout.is_some_and(|Ns(ns)| ns >= whole_ns) {
+    let timeout_ns = args.timeout.map_or(load::default_load().timeout_ns, |Ns(ns)| ns);
+    if args.first_byte_timeout.is_some_and(|Ns(ns)| ns >= timeout_ns) {
         return Some(
             "--first-byte-timeout: must be shorter than --timeout (10s unless given)\nhint: \
              shorten it, or leave it out"
@@ -243,7 +243,7 @@ pub fn spec(
     Ok(LoadSpec {
         traffic: Arc::new(compiled),
         page_connections: workload.page_connections(),
-        spin: polling(spin(args), &step.arrivals, leaves_a_cpu(threads, &cpus)),
+        spin: polling(spin(args), &step.arrivals, leaves_free_cpu(threads, &cpus)),
         load: Load {
             warmup_ns: args.warmup_ns(),
             duration_ns: duration(args, &trace)?.unwrap_or(0),
@@ -347,8 +347,8 @@ pub fn note_on_threads(args: &LoadArgs, spec: &LoadSpec) -> Option<String> {
 }
 
 /// Whether a usable CPU stays free for a server on this machine while all generator threads poll.
-/// `own`: CPUs of the threads, or empty for any.
-fn leaves_a_cpu(threads: u32, thread_cpus: &[u32]) -> bool {
+/// `thread_cpus`: CPUs of the threads, or empty for any.
+fn leaves_free_cpu(threads: u32, thread_cpus: &[u32]) -> bool {
     let allowed = dyno_launch::allowed_cpus();
     if thread_cpus.is_empty() {
         allowed.len() > threads as usize
@@ -396,7 +396,7 @@ fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
 /// Reads recorded times: a number of seconds on each line, from any origin and in any order. `#`
 /// begins a comment.
 fn read_trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
-    let wrong = |line: usize, text: &str| {
+    let invalid_time = |line: usize, text: &str| {
         bad(format!(
             "{}:{line}: {text:?} is not a time in seconds\nhint: write it like 0.25",
             path.display()
@@ -413,7 +413,7 @@ fn read_trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
             continue;
         }
         let time = number.parse::<f64>().ok().filter(|s| s.is_finite());
-        seconds.push(time.ok_or_else(|| wrong(i + 1, number))?);
+        seconds.push(time.ok_or_else(|| invalid_time(i + 1, number))?);
     }
     seconds.sort_by(f64::total_cmp);
     let first = *seconds.first().ok_or_else(|| {
@@ -430,14 +430,15 @@ fn read_trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     Ok((Arrivals::Trace { file: name, count: times.len() as u64, sha256 }, times))
 }
 
+/// Returns the length of the measured window, nanoseconds. `None`: a number of requests ends it.
 fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
-    let stretches = args.rate.as_deref().and_then(units::rate_length_ns);
+    let rate_length_ns = args.rate.as_deref().and_then(units::rate_length_ns);
     match (args.duration, args.requests, trace.last()) {
         (Some(Ns(0)), ..) => Err(bad("--duration 0: must be above 0")),
         (Some(Ns(ns)), ..) => Ok(Some(ns)),
         (None, Some(_), _) => Ok(None),
         (None, None, Some(last)) => trace_window_ns(*last, args.warmup_ns()).map(Some),
-        (None, None, None) => Ok(Some(stretches.unwrap_or(load::default_load().duration_ns))),
+        (None, None, None) => Ok(Some(rate_length_ns.unwrap_or(load::default_load().duration_ns))),
     }
 }
 
@@ -491,6 +492,7 @@ fn connection_settings(endpoint: &Endpoint, tls: Option<&TlsOptions>) -> Connect
     }
 }
 
+/// Returns the description of the load for its result.
 pub fn config(spec: &LoadSpec, url: &Url, workload: &Workload) -> LoadConfig {
     let config = LoadConfig::new(workload, &spec.load, &spec.step, spec.seed);
     let is_mix = workload.requests.len() > 1 && workload.page.is_none();

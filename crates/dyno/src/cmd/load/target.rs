@@ -51,20 +51,21 @@ pub struct Url {
 
 impl Url {
     pub fn parse(text: &str) -> Result<Url, String> {
-        let lower =
-            text.split_once("://").map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
-        let lower = lower.as_ref().map(|(scheme, rest)| (scheme.as_str(), *rest));
-        let (scheme, rest) = match lower {
-            Some(("http", rest)) => (Scheme::Http, rest),
-            Some(("https", rest)) => (Scheme::Https, rest),
+        let lower = text
+            .split_once("://")
+            .map(|(scheme, remainder)| (scheme.to_ascii_lowercase(), remainder));
+        let lower = lower.as_ref().map(|(scheme, remainder)| (scheme.as_str(), *remainder));
+        let (scheme, remainder) = match lower {
+            Some(("http", remainder)) => (Scheme::Http, remainder),
+            Some(("https", remainder)) => (Scheme::Https, remainder),
             Some((scheme, _)) => {
                 return Err(format!("{text}: the scheme is {scheme:?}, and must be http or https"));
             }
             None => (Scheme::Http, text),
         };
-        let rest = rest.split('#').next().unwrap_or_default();
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, target) = rest.split_at(end);
+        let remainder = remainder.split('#').next().unwrap_or_default();
+        let end = remainder.find(['/', '?']).unwrap_or(remainder.len());
+        let (authority, target) = remainder.split_at(end);
         if authority.contains('@') {
             return Err(
                 "URL: must not contain a user or a password\nhint: use -H 'Authorization: Basic …'"
@@ -197,16 +198,16 @@ fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
              --resolve {host}:{port}:ADDRESS"
         )
     })?;
-    let mut found: Vec<SocketAddr> = Vec::new();
+    let mut addresses: Vec<SocketAddr> = Vec::new();
     for address in resolved {
-        if !found.contains(&address) {
-            found.push(address);
+        if !addresses.contains(&address) {
+            addresses.push(address);
         }
     }
-    if found.is_empty() {
+    if addresses.is_empty() {
         return Err(anyhow::anyhow!("{host}: has no address"));
     }
-    Ok(Addresses::Found(found))
+    Ok(Addresses::Found(addresses))
 }
 
 /// Returns the first address that accepts a connection. The whole load uses it, so that all
@@ -236,7 +237,7 @@ fn first_accepting(
 }
 
 fn parse_resolve(text: &str) -> Result<(&str, u16, SocketAddr), String> {
-    let wrong = || {
+    let error = || {
         format!(
             "--resolve {text:?}: must be HOST:PORT:ADDRESS\nhint: write it like \
              example.com:443:127.0.0.1"
@@ -244,11 +245,11 @@ fn parse_resolve(text: &str) -> Result<(&str, u16, SocketAddr), String> {
     };
     let mut parts = text.splitn(3, ':');
     let (Some(host), Some(port), Some(address)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err(wrong());
+        return Err(error());
     };
     let (address, zone) = split_zone(address.trim_start_matches('[').trim_end_matches(']'));
-    let port = port.parse().map_err(|_| wrong())?;
-    let address = address.parse().map_err(|_| wrong())?;
+    let port = port.parse().map_err(|_| error())?;
+    let address = address.parse().map_err(|_| error())?;
     Ok((host, port, with_zone(address, port, zone)?))
 }
 
@@ -270,13 +271,13 @@ fn zone_index(zone: &str) -> Result<u32, String> {
     if let Ok(index) = zone.parse() {
         return Ok(index);
     }
-    let wrong = || format!("{zone:?}: no such network interface\nhint: list them with `ip link`");
+    let error = || format!("{zone:?}: no such network interface\nhint: list them with `ip link`");
     if zone.contains(['/', '.']) {
-        return Err(wrong());
+        return Err(error());
     }
     let index =
-        std::fs::read_to_string(format!("/sys/class/net/{zone}/ifindex")).map_err(|_| wrong())?;
-    index.trim().parse().map_err(|_| wrong())
+        std::fs::read_to_string(format!("/sys/class/net/{zone}/ifindex")).map_err(|_| error())?;
+    index.trim().parse().map_err(|_| error())
 }
 
 #[cfg(test)]
@@ -312,16 +313,16 @@ mod tests {
         assert_eq!(resolve("EXAMPLE.test:81:127.0.0.2").unwrap(), "127.0.0.2:81");
         assert_eq!(resolve("example.test:81:[::1]").unwrap(), "[::1]:81");
         let error = |text: &str| resolve_all(&[text]).unwrap_err().to_string();
-        for wrong in ["example.test:80:127.0.0.2", "example.org:81:127.0.0.2"] {
+        for resolve in ["example.test:80:127.0.0.2", "example.org:81:127.0.0.2"] {
             assert!(
-                error(wrong).contains("--resolve example.test:81:127.0.0.2"),
+                error(resolve).contains("--resolve example.test:81:127.0.0.2"),
                 "{}",
-                error(wrong)
+                error(resolve)
             );
         }
         let two = ["example.test:81:[::1]", "example.test:81:127.0.0.1", "example.test:81:[::1]"];
-        let found = ["[::1]:81", "127.0.0.1:81"].map(|text| text.parse().unwrap());
-        assert_eq!(resolve_all(&two).unwrap(), Addresses::Found(found.into()));
+        let addresses = ["[::1]:81", "127.0.0.1:81"].map(|text| text.parse().unwrap());
+        assert_eq!(resolve_all(&two).unwrap(), Addresses::Found(addresses.into()));
         assert!(
             parse_resolve("example.test:127.0.0.1")
                 .unwrap_err()
@@ -354,24 +355,27 @@ mod tests {
     #[test]
     fn first_accepting_address_is_chosen_in_order() {
         let url = Url::parse("http://dual.test:81/").unwrap();
-        let both: Vec<SocketAddr> =
+        let addresses: Vec<SocketAddr> =
             ["[::1]:81", "127.0.0.1:81"].map(|text| text.parse().unwrap()).into();
         let choose_among = |accepts: &[SocketAddr]| {
-            first_accepting(&url, Addresses::Found(both.clone()), |address| {
+            first_accepting(&url, Addresses::Found(addresses.clone()), |address| {
                 match accepts.contains(&address) {
                     true => Ok(()),
                     false => Err(io::ErrorKind::ConnectionRefused.into()),
                 }
             })
         };
-        assert_eq!(choose_among(&both).unwrap(), both[0]);
-        assert_eq!(choose_among(&both[1..]).unwrap(), both[1]);
-        let none = choose_among(&[]).unwrap_err().to_string();
+        assert_eq!(choose_among(&addresses).unwrap(), addresses[0]);
+        assert_eq!(choose_among(&addresses[1..]).unwrap(), addresses[1]);
+        let error = choose_among(&[]).unwrap_err().to_string();
         for part in ["dual.test:81:", "[::1]:81: connection refused", "127.0.0.1:81: ", "hint: "] {
-            assert!(none.contains(part), "{none}");
+            assert!(error.contains(part), "{error}");
         }
         // A given address is not tried before the load, because its failures are counted.
         let never = |_: SocketAddr| -> io::Result<()> { panic!("it is not tried") };
-        assert_eq!(first_accepting(&url, Addresses::Given(both[1]), never).unwrap(), both[1]);
+        assert_eq!(
+            first_accepting(&url, Addresses::Given(addresses[1]), never).unwrap(),
+            addresses[1]
+        );
     }
 }

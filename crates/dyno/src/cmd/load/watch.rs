@@ -35,8 +35,8 @@ pub struct LoadWatch {
     url: String,
     /// State of the server so far.
     server: Server,
-    /// An error of an output. It is reported at the end, because the load continues.
-    trouble: Option<anyhow::Error>,
+    /// Write error of the stream. It is reported at the end, because the load continues.
+    stream_error: Option<anyhow::Error>,
 }
 
 enum Screen {
@@ -51,14 +51,14 @@ struct LiveScreen {
     response: Recording,
     outcomes: Outcomes,
     began: Instant,
-    drawn: f64,
+    drawn_s: f64,
     /// Whether the screen could not be drawn, because its terminal is gone.
     is_lost: bool,
 }
 
 /// Plain progress lines.
 struct ProgressLines {
-    every_s: f64,
+    print_interval_s: f64,
     printed_s: f64,
     planned_s: Option<f64>,
 }
@@ -91,20 +91,20 @@ impl LoadWatch {
             interrupts,
             url: config.url.clone(),
             server: Server::Unknown,
-            trouble: None,
+            stream_error: None,
         })
     }
 
-    /// Restores the terminal. `has_begun`: whether the load has. `Err`: an output could not be
-    /// written to its end.
+    /// Restores the terminal. `has_begun`: whether the load has. `Err`: the stream could not be
+    /// written completely.
     pub fn end(mut self, has_begun: bool) -> anyhow::Result<()> {
         drop(self.screen);
         if let Some(stream) = self.stream.as_mut().filter(|_| has_begun)
             && let Err(error) = stream.begin()
         {
-            self.trouble.get_or_insert(error);
+            self.stream_error.get_or_insert(error);
         }
-        self.trouble.map_or(Ok(()), Err)
+        self.stream_error.map_or(Ok(()), Err)
     }
 }
 
@@ -127,7 +127,7 @@ impl Watch for LoadWatch {
         if let Some(stream) = &mut self.stream
             && let Err(error) = stream.interval(interval)
         {
-            self.trouble = Some(error);
+            self.stream_error = Some(error);
             self.stream = None;
         }
         if let Some(metrics) = &mut self.metrics {
@@ -205,7 +205,7 @@ impl ProgressLines {
     fn new(planned_s: Option<f64>) -> ProgressLines {
         let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
         ProgressLines {
-            every_s: if is_terminal { 0.0 } else { LINE_EVERY_S },
+            print_interval_s: if is_terminal { 0.0 } else { LINE_EVERY_S },
             printed_s: 0.0,
             planned_s,
         }
@@ -215,7 +215,7 @@ impl ProgressLines {
         let (length_s, end_s) = (seconds(interval), interval.end_ns as f64 / 1e9);
         if interval.phase == Phase::Drain
             || length_s <= 0.0
-            || end_s < self.printed_s + self.every_s
+            || end_s < self.printed_s + self.print_interval_s
         {
             return;
         }
@@ -256,7 +256,7 @@ impl LiveScreen {
             response,
             outcomes,
             began: Instant::now(),
-            drawn: f64::NEG_INFINITY,
+            drawn_s: f64::NEG_INFINITY,
             is_lost: false,
         }
     }
@@ -278,10 +278,10 @@ impl LiveScreen {
         if interval.phase == Phase::Measured {
             self.response.add(&interval.times.response);
             self.model.histogram = self.response.to_times().values().collect();
-            let waits = interval_result(interval).response_time_us;
-            self.model.unanswered += waits.unanswered;
+            let response_times = interval_result(interval).response_time_us;
+            self.model.unanswered += response_times.unanswered;
             self.model.longest_wait_us =
-                model::larger(self.model.longest_wait_us, waits.longest_wait);
+                model::larger(self.model.longest_wait_us, response_times.longest_wait);
         }
         self.model.outcomes =
             self.outcomes.not_ok().map(|(outcome, n)| (outcome.name(), n)).collect();
@@ -290,7 +290,7 @@ impl LiveScreen {
         self.model.elapsed_s = interval.end_ns as f64 / 1e9;
         self.began = Instant::now() - std::time::Duration::from_nanos(interval.end_ns);
         self.model.push(point(interval));
-        self.drawn = f64::NEG_INFINITY;
+        self.drawn_s = f64::NEG_INFINITY;
     }
 
     /// Whether the user ended the view, or the terminal is gone.
@@ -300,10 +300,10 @@ impl LiveScreen {
 
     fn draw(&mut self) {
         let elapsed_s = self.began.elapsed().as_secs_f64();
-        if elapsed_s - self.drawn < DRAW_EVERY_S {
+        if elapsed_s - self.drawn_s < DRAW_EVERY_S {
             return;
         }
-        self.drawn = elapsed_s;
+        self.drawn_s = elapsed_s;
         if self.model.phase != model::LivePhase::Connecting {
             self.model.elapsed_s = elapsed_s.min(self.model.planned_s.unwrap_or(f64::INFINITY));
         }
@@ -327,16 +327,20 @@ fn utilisations(interval: &Interval) -> Vec<f64> {
 
 /// Returns a percentile (µs) of all due requests, or the longest known wait if it lies among the
 /// unanswered.
-fn percentile_us(waits: &Percentiles, times: &Times, q: f64) -> Option<f64> {
-    if waits.is_beyond(q) { waits.longest_wait } else { quantile_of_due(waits, times, q) }
+fn percentile_us(response_times: &Percentiles, times: &Times, q: f64) -> Option<f64> {
+    if response_times.is_beyond(q) {
+        response_times.longest_wait
+    } else {
+        quantile_of_due(response_times, times, q)
+    }
 }
 
 fn point(interval: &Interval) -> LivePoint {
     let (ok, failed) = ok_and_failed(interval);
-    let us = |times: &Times, q: f64| times.quantile(q).map(|ns| ns as f64 / 1e3);
+    let micros = |times: &Times, q: f64| times.quantile(q).map(|ns| ns as f64 / 1e3);
     let response = &interval.times.response;
-    let waits = interval_result(interval).response_time_us;
-    let percentile = |q: f64| percentile_us(&waits, response, q);
+    let response_times = interval_result(interval).response_time_us;
+    let percentile = |q: f64| percentile_us(&response_times, response, q);
     LivePoint {
         end_s: interval.end_ns as f64 / 1e9,
         warmup: interval.phase == Phase::Warmup,
@@ -345,11 +349,11 @@ fn point(interval: &Interval) -> LivePoint {
         p90_us: percentile(0.9),
         p99_us: percentile(0.99),
         max_us: percentile(1.0),
-        beyond: [0.5, 0.9, 0.99, 1.0].map(|q| waits.is_beyond(q)),
+        beyond: [0.5, 0.9, 0.99, 1.0].map(|q| response_times.is_beyond(q)),
         failed,
-        send_lag_p99_us: us(&interval.times.send_lag, 0.99),
-        loop_lag_p99_us: us(&interval.loop_lag, 0.99),
-        wake_lag_p99_us: us(&interval.wake_lag, 0.99),
+        send_lag_p99_us: micros(&interval.times.send_lag, 0.99),
+        loop_lag_p99_us: micros(&interval.loop_lag, 0.99),
+        wake_lag_p99_us: micros(&interval.wake_lag, 0.99),
         dropped: interval.dropped,
     }
 }

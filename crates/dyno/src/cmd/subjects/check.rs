@@ -80,13 +80,13 @@ struct Started {
 /// Outcome of the check of a subject.
 enum CheckOutcome {
     Skipped(String),
-    /// A back end has mistakes.
-    Wrong(FileError),
+    /// The subject or a back end has a mistake in its file.
+    Mistake(FileError),
     /// The build failed. The text has the end of its output.
     NotBuilt(String),
     Started(Started),
     /// The check was not reached.
-    Nothing,
+    NotReached,
 }
 
 fn check(
@@ -105,7 +105,7 @@ fn check(
     let mut planned = match resolved {
         Ok(planned) => planned,
         Err(error) => {
-            let outcome = CheckOutcome::Wrong(error);
+            let outcome = CheckOutcome::Mistake(error);
             print_text(&outcome.describe())?;
             return Ok(outcome);
         }
@@ -125,7 +125,7 @@ fn check(
             let (ended, run) = run_checks(&planned, &builds, supervision)?;
             let protocols = answering_protocols(&run);
             let start = run.starts.into_iter().next().filter(|_| ended == RunEnd::Complete);
-            start.map_or(CheckOutcome::Nothing, |start| {
+            start.map_or(CheckOutcome::NotReached, |start| {
                 CheckOutcome::Started(Started { start, protocols })
             })
         }
@@ -199,13 +199,13 @@ impl CheckOutcome {
     fn describe(&self) -> String {
         match self {
             CheckOutcome::Skipped(reason) => format!("  skipped: {reason}\n"),
-            CheckOutcome::Wrong(error) => {
+            CheckOutcome::Mistake(error) => {
                 format!("  {}\n", error.to_string().replace('\n', "\n  "))
             }
             CheckOutcome::NotBuilt(output) => {
                 format!("  build failed: {}\n", output.replace('\n', "\n    "))
             }
-            CheckOutcome::Nothing => String::new(),
+            CheckOutcome::NotReached => String::new(),
             CheckOutcome::Started(Started { start, .. }) => describe_checks(start),
         }
     }
@@ -213,8 +213,8 @@ impl CheckOutcome {
     fn exit(&self, chosen: &ChosenSubjects) -> Exit {
         match self {
             CheckOutcome::Skipped(_) => chosen.selection.exit_with_skipped(Exit::Valid),
-            CheckOutcome::Wrong(_) => Exit::Usage,
-            CheckOutcome::NotBuilt(_) | CheckOutcome::Nothing => Exit::Failed,
+            CheckOutcome::Mistake(_) => Exit::Usage,
+            CheckOutcome::NotBuilt(_) | CheckOutcome::NotReached => Exit::Failed,
             CheckOutcome::Started(Started { start, .. }) => match &start.failure {
                 Some(failure) if failure.kind != FailureKind::WrongAnswers => Exit::Failed,
                 Some(_) => Exit::Invalid,
@@ -230,29 +230,31 @@ impl CheckOutcome {
             CheckOutcome::Skipped(reason) => {
                 table_row("–", "–", "–", &format!("skipped: {}", first_line(reason)))
             }
-            CheckOutcome::Wrong(error) => {
+            CheckOutcome::Mistake(error) => {
                 table_row("–", "–", "–", &format!("not started: {}", first_line(&error.message)))
             }
             CheckOutcome::NotBuilt(output) => table_row("failed", "–", "–", first_line(output)),
-            CheckOutcome::Nothing => table_row("–", "–", "–", "not checked"),
+            CheckOutcome::NotReached => table_row("–", "–", "–", "not checked"),
             CheckOutcome::Started(started) => {
                 let start = &started.start;
                 let served = protocols_served(definition, started);
-                let all: Vec<&CheckResult> = results(start).collect();
-                let passed = all.iter().filter(|check| check.ok).count();
-                let waived = all.iter().filter(|check| !check.ok && check.waived).count();
-                let result = match (&start.failure, passed == all.len()) {
+                let checks: Vec<&CheckResult> = results(start).collect();
+                let passed = checks.iter().filter(|check| check.ok).count();
+                let waived = checks.iter().filter(|check| !check.ok && check.waived).count();
+                let result = match (&start.failure, passed == checks.len()) {
                     (Some(failure), _) => {
                         format!("{}: {}", failure.kind.name(), first_line(&failure.message))
                     }
-                    (None, true) if all.is_empty() => "no contract, so nothing was checked".into(),
+                    (None, true) if checks.is_empty() => {
+                        "no contract, so nothing was checked".into()
+                    }
                     (None, true) => "all passed".into(),
-                    (None, false) if passed + waived == all.len() => format!("{waived} waived"),
-                    (None, false) => format!("{} failed", all.len() - passed - waived),
+                    (None, false) if passed + waived == checks.len() => format!("{waived} waived"),
+                    (None, false) => format!("{} failed", checks.len() - passed - waived),
                 };
                 let served = if served.is_empty() { "none".into() } else { served.join(" ") };
                 let built = if definition.build.is_some() { "yes" } else { "not needed" };
-                table_row(built, &served, &format!("{passed}/{}", all.len()), &result)
+                table_row(built, &served, &format!("{passed}/{}", checks.len()), &result)
             }
         }
     }
@@ -262,7 +264,7 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// Returns the checks before the load, and those after it that newly failed.
+/// Returns the results of the checks before the load, and of those that failed only after it.
 fn results(start: &StartRecord) -> impl Iterator<Item = &CheckResult> {
     let part = start.subject();
     let before = part.map_or(&[][..], |part| &part.checks_before);
@@ -341,9 +343,9 @@ fn describe_checks(start: &StartRecord) -> String {
             );
         }
     }
-    let all: Vec<&CheckResult> = results(start).collect();
-    let passed = all.iter().filter(|check| check.ok).count();
-    let _ = match all.len() {
+    let checks: Vec<&CheckResult> = results(start).collect();
+    let passed = checks.iter().filter(|check| check.ok).count();
+    let _ = match checks.len() {
         0 if start.failure.is_some() => Ok(()),
         0 => {
             writeln!(text, "  no contract (`checks` in its file), so only its start was checked")

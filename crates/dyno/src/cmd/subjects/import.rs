@@ -22,15 +22,17 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let name =
         folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let Collection::Techempower = args.collection;
-    let ImportedSubject { toml, remaining_steps: left } =
+    let ImportedSubject { toml, remaining_steps } =
         import::techempower(&name, &|name| read(name, &folder), Some(&args.test))
-            .map_err(|why| bad(format!("{}: {why}", folder.display())))?;
+            .map_err(|reason| bad(format!("{}: {reason}", folder.display())))?;
     let path = folder.join(Role::Subject.file());
     write(&path, &toml, if args.force { ExistingFile::Replace } else { ExistingFile::Keep })?;
     let mistakes = Definition::read(&folder).err();
-    let left = left.into_iter().chain(mistakes.map(|error| format!("Fix its mistakes: {error}")));
+    let remaining_steps = remaining_steps
+        .into_iter()
+        .chain(mistakes.map(|error| format!("Fix its mistakes: {error}")));
     let mut summary = format!("{}\nLeft to do:\n", path.display());
-    for work in left {
+    for work in remaining_steps {
         summary.push_str(&format!("  - {}\n", work.replace('\n', "\n      ")));
     }
     let parent = quote(&folder.parent().unwrap_or(Path::new("/")).display().to_string());

@@ -28,7 +28,7 @@ pub(super) fn run(chosen: &ChosenSubjects, guard: &Guard) -> anyhow::Result<Exit
         let row = format!("{id:<width$} {:<12} {:<30} {state}", d.language, protocols.join(" "));
         let _ = writeln!(table, "{}", escape_controls(&row));
     }
-    for (name, error) in &chosen.wrong {
+    for (name, error) in &chosen.mistakes {
         let message = error.message.lines().next().unwrap_or_default();
         let _ = writeln!(
             table,
@@ -54,6 +54,6 @@ fn install_command(chosen: &ChosenSubjects, prerequisites: &Prerequisites<'_>) -
             unmet.filter_map(|(need, _)| need.debian.clone()).collect::<Vec<_>>()
         })
         .collect();
-    let words: Vec<String> = packages.into_iter().collect();
-    (!words.is_empty()).then(|| format!("apt-get install {}", words.join(" ")))
+    let packages: Vec<String> = packages.into_iter().collect();
+    (!packages.is_empty()).then(|| format!("apt-get install {}", packages.join(" ")))
 }

@@ -69,7 +69,7 @@ struct ChosenSubjects {
     /// Subjects in the order of their names, each before its variants.
     subjects: Vec<Subject>,
     /// Files with mistakes: the names of their subjects, and the errors.
-    wrong: Vec<(String, FileError)>,
+    mistakes: Vec<(String, FileError)>,
 }
 
 /// A subject to start: itself, or one of its variants.
@@ -103,35 +103,35 @@ impl ChosenSubjects {
         scope: FolderScope,
     ) -> anyhow::Result<ChosenSubjects> {
         let (folders, named_count) = folder_options.subjects.find_all(None)?;
-        let found = match (names, named_count) {
+        let definitions = match (names, named_count) {
             ([], 1..) if scope == FolderScope::Named => {
                 Folders(folders.0[..named_count].to_vec()).definitions_in_folders()?
             }
             _ => folders.definitions()?,
         };
-        let (mut subjects, mut wrong) = (Vec::new(), Vec::new());
-        for (name, read) in found {
+        let (mut subjects, mut mistakes) = (Vec::new(), Vec::new());
+        for (name, read) in definitions {
             match read.and_then(|definition| with_variants(&definition)) {
                 Ok(with_variants) => subjects.extend(with_variants),
-                Err(error) => wrong.push((name, error)),
+                Err(error) => mistakes.push((name, error)),
             }
         }
         let selection = if names.is_empty() { Selection::All } else { Selection::Named };
         if selection == Selection::Named {
-            check_names(names, &subjects, &wrong)?;
+            check_names(names, &subjects, &mistakes)?;
             subjects.retain(|s| names.contains(&s.definition.name) || names.contains(&s.id));
-            wrong.retain(|(wrong, _)| {
-                names.iter().any(|name| name.split('/').next() == Some(wrong))
+            mistakes.retain(|(subject, _)| {
+                names.iter().any(|name| name.split('/').next() == Some(subject))
             });
         }
-        Ok(ChosenSubjects { folders, selection, subjects, wrong })
+        Ok(ChosenSubjects { folders, selection, subjects, mistakes })
     }
 
     /// Removes subjects from the selection.
     fn exclude(mut self, except: &[String]) -> anyhow::Result<ChosenSubjects> {
-        check_names(except, &self.subjects, &self.wrong)?;
+        check_names(except, &self.subjects, &self.mistakes)?;
         self.subjects.retain(|s| !except.contains(&s.definition.name) && !except.contains(&s.id));
-        self.wrong.retain(|(wrong, _)| !except.contains(wrong));
+        self.mistakes.retain(|(subject, _)| !except.contains(subject));
         Ok(self)
     }
 
@@ -141,24 +141,24 @@ impl ChosenSubjects {
     }
 
     /// Prints a row of a table whose first column is the subject.
-    fn row(&self, id: &str, rest: &str) -> anyhow::Result<()> {
-        print_text(&format!("{:<width$} {rest}\n", line(id), width = self.width()))
+    fn row(&self, id: &str, columns: &str) -> anyhow::Result<()> {
+        print_text(&format!("{:<width$} {columns}\n", line(id), width = self.width()))
     }
 
     /// Prints the mistakes of subject files, and returns the exit status for them.
     fn print_mistakes(&self) -> Exit {
-        for (_, error) in &self.wrong {
+        for (_, error) in &self.mistakes {
             say(&escape_controls(&error.to_string()));
         }
-        if self.wrong.is_empty() { Exit::Valid } else { Exit::Usage }
+        if self.mistakes.is_empty() { Exit::Valid } else { Exit::Usage }
     }
 }
 
 fn with_variants(definition: &Definition) -> Result<Vec<Subject>, FileError> {
     let variants = definition.variants.keys().map(|variant| {
         let id = format!("{}/{variant}", definition.name);
-        let whole = |message: String| FileError::whole(&definition.folder, message);
-        Ok(Subject { id, definition: definition.with_variant(variant).map_err(whole)? })
+        let file_error = |message: String| FileError::without_position(&definition.folder, message);
+        Ok(Subject { id, definition: definition.with_variant(variant).map_err(file_error)? })
     });
     let itself = Subject { id: definition.name.clone(), definition: definition.clone() };
     std::iter::once(Ok(itself)).chain(variants).collect()
@@ -167,11 +167,11 @@ fn with_variants(definition: &Definition) -> Result<Vec<Subject>, FileError> {
 fn check_names(
     names: &[String],
     subjects: &[Subject],
-    wrong: &[(String, FileError)],
+    mistakes: &[(String, FileError)],
 ) -> anyhow::Result<()> {
     let is_known = |name: &String| {
         subjects.iter().any(|s| s.id == *name)
-            || wrong.iter().any(|(wrong, _)| name.split('/').next() == Some(wrong))
+            || mistakes.iter().any(|(subject, _)| name.split('/').next() == Some(subject))
     };
     let Some(unknown) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
     let hint = match nearest(unknown, subjects.iter().map(|s| s.id.as_str())) {

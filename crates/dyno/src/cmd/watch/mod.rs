@@ -37,7 +37,8 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     }
     let mut server = WatchedServer::find(args)?;
     let page = args.report.as_deref().map(Page::begin).transpose()?;
-    let served = args.metrics.map(|addr| MetricsPage::begin(addr, "# EOF\n".into())).transpose()?;
+    let metrics_page =
+        args.metrics.map(|addr| MetricsPage::begin(addr, "# EOF\n".into())).transpose()?;
     let interrupts = terminal::catch_interrupts("ending", ThirdInterrupt::Ends)?;
     let probes = if args.outside { None } else { server.start_probes() };
     server.print_gaps(
@@ -51,8 +52,14 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     thread::scope(|scope| {
         scope.spawn(move || count(counted_probes, &stop_counter));
         let mut result = WatchResult::default();
-        let watched =
-            watch(&mut server, &mut result, args, probes.as_deref(), served.as_ref(), &interrupts);
+        let watched = watch(
+            &mut server,
+            &mut result,
+            args,
+            probes.as_deref(),
+            metrics_page.as_ref(),
+            &interrupts,
+        );
         drop(to_counter);
         // The page is written after an error, too.
         let written = page.map_or(Ok(()), |page| page.end(&server.title, &result));
@@ -75,7 +82,7 @@ fn count(probes: Option<Arc<PartyMonitor>>, stop: &mpsc::Receiver<()>) {
 /// All observations.
 #[derive(Default)]
 struct WatchResult {
-    whole: Option<WatchRecord>,
+    total: Option<WatchRecord>,
     /// Samples for the page. Empty without one.
     samples: Vec<WatchRecord>,
     /// Whether the server ended during the observation.
@@ -86,8 +93,8 @@ struct WatchResult {
 
 impl WatchResult {
     fn add(&mut self, sample: WatchRecord, is_for_page: bool) {
-        self.whole = Some(match self.whole.take() {
-            Some(whole) => whole.merge(&sample),
+        self.total = Some(match self.total.take() {
+            Some(total) => total.merge(&sample),
             None => sample.clone(),
         });
         if is_for_page {
@@ -109,7 +116,7 @@ fn watch(
     result: &mut WatchResult,
     args: &WatchArgs,
     probes: Option<&PartyMonitor>,
-    served: Option<&MetricsPage>,
+    metrics_page: Option<&MetricsPage>,
     interrupts: &Interrupts,
 ) -> anyhow::Result<()> {
     let first = server.sample(probes);
@@ -124,25 +131,27 @@ fn watch(
                 POLL_INTERVAL.min(Duration::from_nanos(until_ns.saturating_sub(monotonic_ns()))),
             );
         }
-        let now = server.sample(probes);
-        result.is_gone = now.party_use(Party::SUBJECT).is_none_or(|used| used.processes == 0);
+        let current = server.sample(probes);
+        result.is_gone = current.party_use(Party::SUBJECT).is_none_or(|used| used.processes == 0);
         if result.is_gone {
             return Ok(());
         }
-        if let Some(sample) = watch_record(began_ns, &last, &now) {
-            let printed = print_sample(args, &sample, served, result.print_error.is_none());
+        if let Some(sample) = watch_record(began_ns, &last, &current) {
+            let print_result =
+                print_sample(args, &sample, metrics_page, result.print_error.is_none());
             result.add(sample, args.report.is_some());
-            match printed {
+            match print_result {
                 // The page of a set time and the metrics do not need standard output.
                 Err(error)
-                    if served.is_some() || args.report.is_some() && args.duration.is_some() =>
+                    if metrics_page.is_some()
+                        || args.report.is_some() && args.duration.is_some() =>
                 {
                     result.print_error = Some(error);
                 }
-                printed => printed?,
+                print_result => print_result?,
             }
         }
-        last = now;
+        last = current;
         if interrupts.count() > 0 || ends_ns.is_some_and(|end| last.at_ns >= end) {
             return Ok(());
         }
@@ -169,9 +178,9 @@ impl Page<'_> {
 
     fn end(self, title: &str, result: &WatchResult) -> anyhow::Result<()> {
         let path = self.0.display();
-        match &result.whole {
-            Some(whole) => {
-                write_out(Some(self.0), &page::page(title, whole, &result.samples))?;
+        match &result.total {
+            Some(total) => {
+                write_out(Some(self.0), &page::page(title, total, &result.samples))?;
                 terminal::say(&path.to_string());
             }
             None => {
@@ -188,11 +197,11 @@ impl Page<'_> {
 fn print_sample(
     args: &WatchArgs,
     sample: &WatchRecord,
-    served: Option<&MetricsPage>,
+    metrics_page: Option<&MetricsPage>,
     is_printed: bool,
 ) -> anyhow::Result<()> {
-    if let Some(served) = served {
-        served.update(page::openmetrics(sample));
+    if let Some(metrics_page) = metrics_page {
+        metrics_page.update(page::openmetrics(sample));
     }
     match args.format {
         _ if !is_printed => Ok(()),
@@ -202,8 +211,8 @@ fn print_sample(
 }
 
 fn finish(args: &WatchArgs, title: &str, result: &WatchResult) -> anyhow::Result<Exit> {
-    if let Some(whole) = result.whole.as_ref().filter(|_| args.format == PlanFormat::Text) {
-        terminal::print_text(&page::summary(title, whole, terminal::style()))?;
+    if let Some(total) = result.total.as_ref().filter(|_| args.format == PlanFormat::Text) {
+        terminal::print_text(&page::summary(title, total, terminal::style()))?;
     }
     if result.is_gone {
         terminal::say(&format!("{title} has ended"));
@@ -235,11 +244,11 @@ mod tests {
         (0..=MAX_SAMPLES).for_each(|i| result.add(sample(i), true));
         assert_eq!((result.samples.len(), result.samples[0].end_s), (MAX_SAMPLES / 2 + 1, 2.0));
         assert_eq!(
-            (result.whole.unwrap().end_s, result.samples.last().unwrap().end_s),
+            (result.total.unwrap().end_s, result.samples.last().unwrap().end_s),
             (2001.0, 2001.0)
         );
         let mut without = WatchResult::default();
         (0..3).for_each(|i| without.add(sample(i), false));
-        assert!(without.samples.is_empty() && without.whole.is_some());
+        assert!(without.samples.is_empty() && without.total.is_some());
     }
 }

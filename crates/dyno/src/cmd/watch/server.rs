@@ -114,7 +114,7 @@ impl WatchedServer {
         let choice = ObservationChoice { states: true, modes: false, calls: CallCounting::Sliced };
         let pids = self.sampler.pids();
         let watching = ProcessObserver::load(choice)
-            .map_err(|refusal| format!("{}\nhint: {}", refusal.why, refusal.hint))
+            .map_err(|refusal| format!("{}\nhint: {}", refusal.reason, refusal.hint))
             .and_then(|inside| inside.watch(*pids.first().ok_or("the process has ended")?));
         match watching {
             Ok(watching) => {
@@ -122,7 +122,7 @@ impl WatchedServer {
                 if let Some(refusal) = watching.observer().refusal() {
                     terminal::say(&format!(
                         "waits of threads and results of system calls are unknown: {}\nhint: {}",
-                        refusal.why, refusal.hint
+                        refusal.reason, refusal.hint
                     ));
                 }
                 Some(Arc::new(watching))

@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 use ratatui::widgets::canvas::{self, Canvas};
 
-use super::numbers::{finite, positive, rate, rate_label, time_label, whole};
+use super::numbers::{finite, positive, rate, rate_label, time_label, whole_number};
 use super::scale::{ROUND_S, Scale, nice_step, time_ticks};
 use super::{BOLD, FAINT, View, row};
 use crate::live::model::{Bins, LiveModel, LivePoint, larger};
@@ -159,7 +159,7 @@ impl View<'_> {
         let cells = plot(Rect { y: area.y + 1, height: area.height - 1, ..area }, 2);
         let bins = Bins::from_histogram(&self.model.histogram, usize::from(cells.width));
         let note = if bins.is_some() {
-            format!("   {} responses", whole(total))
+            format!("   {} responses", whole_number(total))
         } else {
             NOTHING_YET.into()
         };

@@ -18,7 +18,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 
 use super::model::{LiveModel, LivePhase};
-use numbers::{finite, rate, response_time_text, seconds, time_text, whole};
+use numbers::{finite, rate, response_time_text, seconds, time_text, whole_number};
 
 /// Minimum columns and rows for panels. A smaller screen has one line instead.
 const MIN_SIZE: (u16, u16) = (80, 24);
@@ -165,18 +165,19 @@ impl View<'_> {
         let model = self.model;
         let heads =
             ["requests/s", "response time p50", "p90", "p99", "max", "failed"].map(String::from);
-        let now = model.points.last().map(|p| {
+        let current = model.points.last().map(|p| {
             let times = [p.p50_us, p.p90_us, p.p99_us, p.max_us];
             let [p50, p90, p99, max] = std::array::from_fn(|i| time_text(times[i], p.beyond[i]));
-            [rate(Some(p.rps)), p50, p90, p99, max, whole(p.failed)]
+            [rate(Some(p.rps)), p50, p90, p99, max, whole_number(p.failed)]
         });
         let [p50, p90, p99, max] =
             [0.5, 0.9, 0.99, 1.0].map(|share| response_time_text(model.response(share)));
         let measuring = matches!(model.phase, LivePhase::Measured | LivePhase::Drain);
-        let failed = or_dash(measuring.then(|| self.failed_count()), whole);
+        let failed = or_dash(measuring.then(|| self.failed_count()), whole_number);
         let measured = [rate(model.measured_rps()), p50, p90, p99, max, failed];
-        let now = now.unwrap_or_else(|| ["–"; 6].map(String::from));
-        let lines = [("", heads, FAINT), ("now", now, Style::new()), ("measured", measured, BOLD)];
+        let current = current.unwrap_or_else(|| ["–"; 6].map(String::from));
+        let lines =
+            [("", heads, FAINT), ("now", current, Style::new()), ("measured", measured, BOLD)];
         for (y, (name, cells, style)) in lines.into_iter().enumerate() {
             let cells = cells.iter().zip(TABLE).map(|(cell, w)| format!("{cell:>w$}"));
             let text = format!("{name:<9}{}", cells.collect::<String>());
@@ -192,8 +193,9 @@ impl View<'_> {
     fn summary(&mut self, area: Rect) {
         let model = self.model;
         let Some(last) = model.points.last() else {
-            let (open, asked) = (whole(model.connections_open), whole(model.connections_asked));
-            let text = format!("{}: {open} of {asked} connections open", model.phase.name());
+            let (open, requested) =
+                (whole_number(model.connections_open), whole_number(model.connections_asked));
+            let text = format!("{}: {open} of {requested} connections open", model.phase.name());
             return Line::raw(text).render(row(area, 0), self.buffer);
         };
         let p99 = match model.response(0.99) {
@@ -203,7 +205,7 @@ impl View<'_> {
         let facts = [
             format!("{}/s", rate(model.measured_rps().or(Some(last.rps)))),
             format!("p99 {p99}"),
-            format!("{} failed", whole(self.failed_count())),
+            format!("{} failed", whole_number(self.failed_count())),
             self.elapsed_text(),
             "q ends early and still reports".into(),
         ];
@@ -226,8 +228,8 @@ fn row(area: Rect, y: u16) -> Rect {
 /// Returns a bar of `width` columns, with `share` of it filled.
 fn strip(width: u16, share: f64, style: Style) -> [Span<'static>; 2] {
     let filled = (share.clamp(0.0, 1.0) * f64::from(width)).round() as usize;
-    let rest = usize::from(width) - filled;
-    [Span::styled("━".repeat(filled), style), Span::styled("─".repeat(rest), FAINT)]
+    let unfilled = usize::from(width) - filled;
+    [Span::styled("━".repeat(filled), style), Span::styled("─".repeat(unfilled), FAINT)]
 }
 
 #[cfg(test)]

@@ -35,10 +35,9 @@ pub(super) fn trim_zeros(number: &str) -> &str {
 }
 
 pub(super) fn rate(rps: Option<f64>) -> String {
-    or_dash(
-        rps.and_then(finite),
-        |rps| if rps < 100.0 { number(rps) } else { whole(rps.round() as u64) },
-    )
+    or_dash(rps.and_then(finite), |rps| {
+        if rps < 100.0 { number(rps) } else { whole_number(rps.round() as u64) }
+    })
 }
 
 pub(super) fn rate_label(rps: f64) -> String {
@@ -50,7 +49,7 @@ pub(super) fn rate_label(rps: f64) -> String {
 }
 
 /// Formats a whole number, exactly below 10 million. Larger ones are rounded to fit their column.
-pub(super) fn whole(n: u64) -> String {
+pub(super) fn whole_number(n: u64) -> String {
     match n {
         0..10_000_000 => count(n),
         10_000_000..1_000_000_000_000 => format!("{} M", number(n as f64 / 1e6)),
@@ -67,8 +66,8 @@ pub(super) fn response_time_text(wait: Option<LiveResponseTime>) -> String {
 }
 
 /// Formats a time in microseconds, or `> 1.20 s` if it is only a lower bound.
-pub(super) fn time_text(us: Option<f64>, beyond: bool) -> String {
-    if beyond && us.is_some() { format!("> {}", time(us)) } else { time(us) }
+pub(super) fn time_text(us: Option<f64>, is_lower_bound: bool) -> String {
+    if is_lower_bound && us.is_some() { format!("> {}", time(us)) } else { time(us) }
 }
 
 pub(super) fn whole_percent(share: f64) -> String {

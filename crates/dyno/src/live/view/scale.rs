@@ -40,15 +40,15 @@ impl Scale {
     pub(super) fn ticks(&self, cells: u16, gap: u16) -> Vec<(u16, f64)> {
         let mut ticks: Vec<(u16, f64)> = Vec::new();
         for digits in [&[1.0][..], &[2.0, 5.0], &[3.0], &[1.5, 7.0]] {
-            let more: Vec<_> =
+            let minor_ticks: Vec<_> =
                 self.round_values(digits).map(|us| (self.cell(us, cells), us)).collect();
             let is_apart = |a: &(u16, f64), b: &(u16, f64)| a.0.abs_diff(b.0) >= gap;
-            let all_fit = more.iter().all(|m| ticks.iter().all(|t| is_apart(t, m)))
-                && more.windows(2).all(|pair| is_apart(&pair[0], &pair[1]));
+            let all_fit = minor_ticks.iter().all(|m| ticks.iter().all(|t| is_apart(t, m)))
+                && minor_ticks.windows(2).all(|pair| is_apart(&pair[0], &pair[1]));
             if all_fit {
-                ticks.extend(more);
+                ticks.extend(minor_ticks);
             } else if ticks.is_empty() {
-                ticks = more.into_iter().step_by(3).collect();
+                ticks = minor_ticks.into_iter().step_by(3).collect();
             }
         }
         ticks
@@ -56,8 +56,8 @@ impl Scale {
 
     fn round_values(&self, digits: &[f64]) -> impl Iterator<Item = f64> {
         let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
-        let all = decades.flat_map(|e| digits.iter().map(move |d| d * 10f64.powi(e)));
-        all.filter(|us| (self.low..=self.high).contains(us))
+        let candidates = decades.flat_map(|e| digits.iter().map(move |d| d * 10f64.powi(e)));
+        candidates.filter(|us| (self.low..=self.high).contains(us))
     }
 
     fn cell(&self, us: f64, cells: u16) -> u16 {

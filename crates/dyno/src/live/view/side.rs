@@ -7,7 +7,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 
-use super::numbers::{finite, time, whole, whole_percent};
+use super::numbers::{finite, time, whole_number, whole_percent};
 use super::{BOLD, FAINT, View, row, strip};
 use crate::live::model::LivePhase;
 
@@ -33,12 +33,12 @@ impl View<'_> {
     }
 
     fn connections_line(&self) -> Line<'static> {
-        let (open, asked) = (self.model.connections_open, self.model.connections_asked);
+        let (open, requested) = (self.model.connections_open, self.model.connections_asked);
         let missing =
-            open < asked && matches!(self.model.phase, LivePhase::Warmup | LivePhase::Measured);
+            open < requested && matches!(self.model.phase, LivePhase::Warmup | LivePhase::Measured);
         let (mark, style) =
             if missing { (" !", self.palette.attention) } else { ("", Style::new()) };
-        let text = format!("{} of {} open{mark}", whole(open), whole(asked));
+        let text = format!("{} of {} open{mark}", whole_number(open), whole_number(requested));
         Line::from(vec![Span::styled("Connections  ", BOLD), Span::styled(text, style)])
     }
 
@@ -72,11 +72,12 @@ impl View<'_> {
         if count > rows {
             threads.sort_by(|a, b| b.1.total_cmp(&a.1));
         }
-        let rest = if count > rows { threads.split_off(rows - 1) } else { Vec::new() };
+        let hidden_threads = if count > rows { threads.split_off(rows - 1) } else { Vec::new() };
         let mut lines: Vec<_> =
             threads.into_iter().map(|(i, busy)| self.gauge(width, i, busy)).collect();
-        if let Some((_, busiest)) = rest.first() {
-            let text = format!("and {} more, at most {}", rest.len(), whole_percent(*busiest));
+        if let Some((_, busiest)) = hidden_threads.first() {
+            let text =
+                format!("and {} more, at most {}", hidden_threads.len(), whole_percent(*busiest));
             lines.push(Line::styled(text, FAINT));
         }
         lines
@@ -118,7 +119,7 @@ impl View<'_> {
         let room = usize::from(width.min(40)).saturating_sub(18);
         let mut lines = vec![Line::from(vec![Span::styled("Errors", BOLD), Span::raw(summary)])];
         lines.extend(classes.into_iter().filter(|(_, n, _)| *n > 0).map(|(name, n, style)| {
-            Line::styled(format!("{name:<17} {:>room$}", whole(n)), style)
+            Line::styled(format!("{name:<17} {:>room$}", whole_number(n)), style)
         }));
         lines
     }

@@ -173,14 +173,14 @@ impl CurlCommand {
         for (i, url) in self.urls.iter().enumerate() {
             let number =
                 if self.urls.len() > 1 { format!(", URL {}", i + 1) } else { String::new() };
-            let place = format!("line {}{number}", self.line);
+            let location = format!("line {}{number}", self.line);
             let expanded_url = self.expand_url(url, query.as_deref());
             let request = expanded_url.and_then(|url| self.request(url, self.uploads.get(i), read));
-            let mut request = request.map_err(|error| format!("{place}: {error}"))?;
+            let mut request = request.map_err(|error| format!("{location}: {error}"))?;
             if url.contains('#') {
-                request.changes.add(ChangeKind::Fragment, &place);
+                request.changes.add(ChangeKind::Fragment, &location);
             }
-            requests.push(ImportedRequest { place, ..request }.normalize()?);
+            requests.push(ImportedRequest { location, ..request }.normalize()?);
         }
         match requests.first_mut() {
             // Counted once per command, even with several URLs.

@@ -22,8 +22,8 @@ pub struct FormPart {
 impl FormPart {
     /// Parses `name=content`, with the content unchanged.
     pub fn literal(field: &str) -> Result<FormPart, String> {
-        let wrong = || format!("-F {field:?}: not a field\nhint: write it like -F name=value");
-        let (name, content) = field.split_once('=').ok_or_else(wrong)?;
+        let error = || format!("-F {field:?}: not a field\nhint: write it like -F name=value");
+        let (name, content) = field.split_once('=').ok_or_else(error)?;
         Ok(FormPart { name: name.into(), content: content.into(), ..FormPart::default() })
     }
 

@@ -85,14 +85,14 @@ pub fn parse_word(
     };
     let mut parsed = Vec::new();
     while let Some((&letter, rest)) = letters.split_first() {
-        let known = options().find(|(_, _, short)| *short == Some(char::from(letter)));
+        let option = options().find(|(_, _, short)| *short == Some(char::from(letter)));
         let character = String::from_utf8_lossy(letters).chars().next().unwrap_or_default();
         let unknown = || {
             format!(
                 "-{character}: unknown option of curl\nhint: remove it if the load does not need it"
             )
         };
-        let (kind, name, _) = known.ok_or_else(unknown)?;
+        let (kind, name, _) = option.ok_or_else(unknown)?;
         parsed.push((kind, name));
         if matches!(kind, OptionKind::Value | OptionKind::IgnoredValue) {
             return Ok((parsed, value(rest)));

@@ -75,7 +75,7 @@ fn script_with_several_commands_and_urls_read() {
         .unwrap()
         .requests
         .into_iter()
-        .map(|r| (r.place, r.method, r.url))
+        .map(|r| (r.location, r.method, r.url))
         .collect();
     let expected = [
         ("line 1", "POST", "http://a/"),
