@@ -16,14 +16,14 @@ use crate::turns::cpu_us_per_request;
 use crate::verdict::STEAL;
 use crate::window_levels::{Pattern, Steadiness};
 
-/// Least share of the window that the last level must cover.
+/// Minimum share of the window that the last level must cover.
 const MIN_SHARE: f64 = 0.5;
 
-/// Least share of the growth in throughput, in logarithms, that the CPU time per response must
+/// Minimum share of the growth in throughput, in logarithms, that the CPU time per response must
 /// explain.
 const CPU_SHARE_OF_GROWTH: f64 = 0.5;
 
-/// Least share of the server's CPU time that its compilers must have used before the last level.
+/// Minimum share of the server's CPU time that its compilers must have used before the last level.
 /// During the last level, it must be less than half of that share. A faster machine lowers the CPU
 /// time per response, too, so only compilers show that the server is the cause.
 const MIN_JIT_SHARE: f64 = 0.05;

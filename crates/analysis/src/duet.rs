@@ -279,7 +279,7 @@ pub(crate) fn duet_caveat(duet: &DuetResult) -> Caveat {
 /// A wake-up costs more on an idle CPU, and the other server's pace decides which server finds it
 /// idle. In one measurement, a server with 6 µs more work per request appeared 30 % cheaper.
 pub(crate) fn idle_cpus_caveat(duet: &DuetResult, server: &ServerUse) -> Option<Caveat> {
-    /// Least share of the CPUs that counts as full.
+    /// Minimum share of the CPUs that counts as full.
     const FULL_SHARE: f64 = 0.9;
     /// Context switches per request from which on wake-ups are a part of its cost.
     const MIN_SWITCHES: f64 = 0.2;

@@ -18,7 +18,7 @@ use crate::series::{RepeatValue, Series};
 use crate::stats::{PAIRS_TO_TELL_APART, Repeated, median};
 use crate::trial::TrialResult;
 
-/// Least share of the peak that invalid repeats of a step with fewer requests in flight must have
+/// Minimum share of the peak that invalid repeats of a step with fewer requests in flight must have
 /// reached for the step to be a candidate.
 const NEAR_PEAK: f64 = 0.5;
 

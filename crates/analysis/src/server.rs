@@ -196,7 +196,7 @@ pub struct ServerInterval {
     pub threads: usize,
 }
 
-/// Least share of the window that a busy thread runs or waits for a CPU.
+/// Minimum share of the window that a busy thread runs or waits for a CPU.
 const BUSY_THREAD: f64 = 0.25;
 
 /// One party's counters in a sample, with those of the generator and the machine.

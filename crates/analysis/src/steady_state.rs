@@ -21,7 +21,7 @@ use dyno_archive::start::WarmUpSlice;
 
 use crate::stats::median;
 
-/// Fewest rounds for judging a warm-up.
+/// Minimum number of rounds for judging a warm-up.
 pub const MIN_ROUNDS: usize = 8;
 
 /// In a longer warm-up, the last of this many equal parts is tested for a trend.
@@ -36,7 +36,7 @@ const COMPILER_PARTS: usize = 2;
 /// is low because a false alarm costs only a few slices.
 const MIN_RISE_DEVIATIONS: f64 = 0.84;
 
-/// Least growth over the tested rounds that counts as a trend.
+/// Minimum growth over the tested rounds that counts as a trend.
 const MIN_GROWTH: f64 = 1.05;
 
 /// Share of the subject's CPU time, as a mean over the last rounds, above which its compilers count

@@ -17,16 +17,16 @@ use crate::server::ServerUse;
 use crate::stats::{changes, median};
 use crate::turns::{RoundResult, TurnsResult};
 
-/// Fewest intervals for levels to be distinguished from noise.
+/// Minimum number of intervals for levels to be distinguished from noise.
 pub const MIN_INTERVALS: usize = 10;
 
-/// Least share of the window that the highest level must last at its end to count as a level.
+/// Minimum share of the window that the highest level must last at its end to count as a level.
 const MIN_LAST_SHARE: f64 = 0.2;
 
-/// Least relative difference between two levels.
+/// Minimum relative difference between two levels.
 const MIN_LEVEL_DIFFERENCE: f64 = 0.05;
 
-/// Fewest intervals of a piece.
+/// Minimum number of intervals of a piece.
 const MIN_PIECE_INTERVALS: usize = 3;
 
 /// Penalty of a change, as a multiple of the variance of the noise times the logarithm of the
@@ -34,7 +34,7 @@ const MIN_PIECE_INTERVALS: usize = 3;
 /// correlated.
 const PENALTY: f64 = 4.0;
 
-/// Least assumed noise, as a share, because constant values would have no noise.
+/// Minimum assumed noise, as a share, because constant values would have no noise.
 const MIN_NOISE: f64 = 0.003;
 
 /// Levels of throughput within the measured window.

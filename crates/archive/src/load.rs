@@ -134,7 +134,7 @@ pub struct Http2Use {
     /// The fewest that a server announced to allow (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: any
     /// number.
     pub streams_granted: Option<u32>,
-    /// Most that were open at once on one connection.
+    /// Maximum number of concurrent streams on one connection.
     pub streams_most: u64,
     pub received: Http2Direction,
     pub sent: Http2Direction,

@@ -27,8 +27,8 @@ pub struct Plan {
     pub repeats: u32,
     /// Condition of an early end; `None`: all repeats are made.
     pub stop: Option<StopRule>,
-    /// Most trials that are re-run because another process used the machine meanwhile, or heat
-    /// slowed it. Older archives have none.
+    /// Maximum number of trials that are re-run because another process used the machine meanwhile,
+    /// or heat slowed it. Older archives have none.
     #[serde(default)]
     pub again: u32,
     /// Order of the subjects within a block.

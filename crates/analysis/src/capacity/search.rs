@@ -120,10 +120,11 @@ const STAGES: [Stage; 3] = [
 /// requests together do not.
 const SPOILT_LOADS: u32 = 10;
 
-/// Most loads of a search. If noise prevents its end, it stops with the current bounds.
+/// Maximum number of loads of a search. If noise prevents its end, it stops with the current
+/// bounds.
 const MAX_LOADS: usize = 80;
 
-/// Most longer loads of a search.
+/// Maximum number of longer loads of a search.
 const MAX_CONFIRMATIONS: usize = 8;
 
 /// Growth of the step, in widths, by which each contradicted rate is lowered. The first steps are

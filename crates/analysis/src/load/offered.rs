@@ -268,7 +268,8 @@ mod tests {
         rate: fn(f64) -> f64,
         /// Service times in seconds, taken in turn.
         service_s: &'static [f64],
-        /// Most requests that the server can begin to serve per second; others wait at the server.
+        /// Maximum number of requests that the server can begin to serve per second; others wait at
+        /// the server.
         at_most: f64,
         warmup_s: f64,
         window_s: f64,

@@ -32,15 +32,16 @@ const MAX_ENDED_SERVING: f64 = 0.1;
 /// seconds.
 const SKEW_S: f64 = 0.001;
 
-/// Fewest births in no sample that make children uncounted, if a process of the party ignores
-/// SIGCHLD. An idle machine had two births in ten seconds.
+/// Minimum number of births in no sample that make children uncounted, if a process of the party
+/// ignores SIGCHLD. An idle machine had two births in ten seconds.
 const MIN_LOST_BIRTHS: f64 = 10.0;
 
 /// Rounding error of a process total, seconds: user and system time are each rounded down by up to
 /// one clock tick.
 const TICKS_S: f64 = 0.02;
 
-/// Fewest births in no sample, in total and per response, that are attributed to the server.
+/// Minimum number of births in no sample, in total and per response, that are attributed to the
+/// server.
 const UNSEEN_BIRTHS: f64 = 100.0;
 const UNSEEN_BIRTHS_PER_RESPONSE: f64 = 0.5;
 

@@ -57,7 +57,7 @@ pub struct ServingThreads {
     pub(crate) steady_workers: usize,
 }
 
-/// Least share of its time in which a steady worker waits for neither a lock nor a peer.
+/// Minimum share of its time in which a steady worker waits for neither a lock nor a peer.
 const STEADY_WORK: f64 = 0.7;
 
 impl ServingThreads {
@@ -302,7 +302,7 @@ impl ThreadDeltas {
 /// Largest delay between the instant of a sample and the reading of a thread.
 const MAX_READ_DELAY_NS: u64 = 100_000_000;
 
-/// Least share of CPU time that is reported as unattributed. Smaller shares arise because threads
+/// Minimum share of CPU time that is reported as unattributed. Smaller shares arise because threads
 /// are read slightly later than their group.
 const MIN_UNATTRIBUTED: f64 = 0.01;
 

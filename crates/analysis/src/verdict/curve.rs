@@ -25,7 +25,7 @@ use crate::server::ServerUse;
 use crate::stats::median;
 use crate::trial::TrialResult;
 
-/// Least ratio of the requests in flight of two steps that can be compared.
+/// Minimum ratio of the requests in flight of two steps that can be compared.
 const IN_FLIGHT_RATIO: f64 = 1.5;
 
 /// Ratio of throughput, with more requests in flight, from which on throughput grows.

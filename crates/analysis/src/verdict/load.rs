@@ -648,7 +648,7 @@ fn short_window(result: &LoadResult) -> Option<Caveat> {
 /// Some generator threads finished earlier than others. Threads divide a number of requests before
 /// the load, and connections of a thread that has finished are idle.
 fn uneven_threads(result: &LoadResult) -> Option<Caveat> {
-    /// Least mean share of the places with a request in flight.
+    /// Minimum mean share of the places with a request in flight.
     const MIN_BUSY: f64 = 0.8;
     let (places, mean) = (result.places() as f64, result.in_flight.mean);
     let divides = result.config.requests.is_some() && result.client.threads > 1;

@@ -17,7 +17,7 @@ use crate::server::ServerUse;
 /// Share of the use of the generator's CPUs from which on other programs count as the cause.
 const MOSTLY_OTHERS: f64 = 0.5;
 
-/// Least CPU use of other programs that counts as a cause, in CPUs.
+/// Minimum CPU use of other programs that counts as a cause, in CPUs.
 const MIN_OTHERS_CPUS: f64 = 0.1;
 
 /// Number of programs that the sentence names.

@@ -37,7 +37,7 @@ const DELAYED_ACK_US: (f64, f64) = (38_000.0, 60_000.0);
 /// Range of responses per connection and second if each waits for such an acknowledgement.
 const DELAYED_ACK_RATE: (f64, f64) = (16.0, 26.0);
 
-/// Least share of new connections that must find the accept queue full to limit a load.
+/// Minimum share of new connections that must find the accept queue full to limit a load.
 const OVERFLOW_SHARE: f64 = 0.001;
 
 /// Share of the requests in flight from which on connections in the accept queue limit a load.

@@ -24,15 +24,15 @@ const MIN_GROWTH: f64 = 1.25;
 /// further.
 const MIN_GROWTH_OF_FEW: f64 = 1.5;
 
-/// Least share of the growth, in logarithms, in each of the two steps between the thirds. A growth
-/// in only one step is a change of the machine's speed.
+/// Minimum share of the growth, in logarithms, in each of the two steps between the thirds. A
+/// growth in only one step is a change of the machine's speed.
 const STEP_SHARE: f64 = 0.2;
 
 /// Largest ratio between the rates of a window's thirds that counts as a constant rate.
 const CONSTANT_RATE_RATIO: f64 = 1.1;
 
-/// Least share of the growth in throughput, in logarithms, that the CPU time per request must show
-/// too. A server that only gets more time of a busy machine does the same work per request.
+/// Minimum share of the growth in throughput, in logarithms, that the CPU time per request must
+/// show too. A server that only gets more time of a busy machine does the same work per request.
 const CPU_SHARE: f64 = 0.5;
 
 /// Idle system calls per response from which on a server polls. A server that blocks makes about

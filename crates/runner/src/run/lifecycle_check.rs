@@ -525,7 +525,7 @@ fn check_output(prints: &[Sighting], lines: &[Vec<u8>], port: u16) -> Result<(),
     Ok(())
 }
 
-/// Most lines of a server's output or requests that are quoted.
+/// Maximum number of lines of a server's output or requests that are quoted.
 const QUOTED_LINES: usize = 20;
 
 /// Returns the first line of each HTTP request. The other lines may hold secrets.
