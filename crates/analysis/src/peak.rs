@@ -9,7 +9,7 @@ use dyno_archive::plan::Plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::capacity::is_generators;
+use crate::capacity::is_generator_code;
 use crate::caveat::{Code, Severity};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
@@ -203,9 +203,9 @@ fn refusal_reason(refused: &[&TrialResult]) -> Option<Code> {
 /// Returns the repeats of a cell that do not count, and in which the server may have been able to
 /// do more.
 ///
-/// A generator without room affects the fastest servers most. Other reasons outside of the server,
-/// such as other programs, do not depend on its speed. Three counted repeats then suffice to show
-/// its throughput.
+/// A generator without headroom affects the fastest servers most. Other reasons outside of the
+/// server, such as other programs, do not depend on its speed. Three counted repeats then suffice
+/// to show its throughput.
 fn open_repeats<'a>(cell: &Cell<'a>) -> Vec<&'a TrialResult> {
     let is_shown = shows_throughput(cell);
     let is_open = |trial: &&TrialResult| {
@@ -275,9 +275,9 @@ fn invalid_codes(trial: &TrialResult) -> impl Iterator<Item = Code> {
     invalid.map(|caveat| caveat.code)
 }
 
-/// Whether a caveat states that the generator had no room.
+/// Whether a caveat states that the generator had no headroom.
 pub(crate) const fn is_generator_limit(code: Code) -> bool {
-    is_generators(code) || matches!(code, Code::Oversubscribed)
+    is_generator_code(code) || matches!(code, Code::Oversubscribed)
 }
 
 #[cfg(test)]

@@ -244,10 +244,10 @@ fn fill_gaps(intervals: &[IntervalValues], values: &[f64]) -> Option<Vec<f64>> {
     };
     let responses =
         |interval: &IntervalValues| interval.throughput_rps * (interval.end_s - interval.start_s);
-    let answered: Vec<f64> =
+    let non_empty: Vec<f64> =
         intervals.iter().map(responses).filter(|number| *number > 0.0).collect();
     let is_known = empty as f64 <= MAX_EMPTY_SHARE * values.len() as f64
-        || median(&answered).is_some_and(|number| number >= MIN_RESPONSES);
+        || median(&non_empty).is_some_and(|number| number >= MIN_RESPONSES);
     is_known.then(|| intervals.iter().zip(values).map(fill).collect())
 }
 

@@ -105,7 +105,7 @@ fn record(played: &SimulationResult) -> LoadRecord {
     let report = played.report.clone();
     LoadRecord {
         slices_ns: None,
-        at_once: None,
+        concurrent_loads: None,
         began_ns: 0,
         window_ns: report.window_ns,
         books: report.books,

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::LoadResult;
 pub use brackets::{Bracket, RateVotes, SearchCounts, brackets};
 pub use failures::FailureShares;
-pub(crate) use objective::is_generators;
+pub(crate) use objective::is_generator_code;
 pub use objective::{ObjectiveVerdict, judge, least_rps, parse_objective, required_requests};
 pub use rate_search::{RateSearch, confirmation_ns};
 pub use search::{CapacityBounds, CapacitySearch, SearchStep, TrialVerdict, Width};

@@ -237,7 +237,7 @@ impl CellRepeats {
     }
 
     /// Whether the server of `b` failed in most repeats, and that of `a` did not.
-    pub(super) fn has_broken_b(&self) -> bool {
+    pub(super) fn is_b_broken(&self) -> bool {
         self.b.is_broken() && self.a.is_working()
     }
 
@@ -258,11 +258,14 @@ impl CellRepeats {
 
     /// Returns the failures of both sides for one metric. A valid repeat also fails if the
     /// percentile lies among its unanswered requests.
-    pub(super) fn failures_in(&self, lack: Option<NoRatioReason>) -> (Failures, Failures) {
+    pub(super) fn failures_in(
+        &self,
+        no_ratio_reason: Option<NoRatioReason>,
+    ) -> (Failures, Failures) {
         let (a, b) = (self.a.failures(), self.b.failures());
         let add_failures =
             |counts: Failures, beyond: usize| Failures { failed: counts.failed + beyond, ..counts };
-        match lack {
+        match no_ratio_reason {
             Some(NoRatioReason::Unanswered { a: beyond_a, b: beyond_b }) => {
                 (add_failures(a, beyond_a), add_failures(b, beyond_b))
             }

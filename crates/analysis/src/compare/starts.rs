@@ -141,7 +141,7 @@ pub(super) struct StartTest<'a> {
     pub server: &'a ServerStarts,
     /// Starts with failures; of `b` without those that the control's failures explain.
     pub failures: (Failures, Failures),
-    /// The same for broken starts.
+    /// Broken starts; of `b` without those that the control's failures explain.
     pub breaks: (Failures, Failures),
 }
 
@@ -154,8 +154,8 @@ impl StartTest<'_> {
     }
 
     /// Whether each of five or more starts of `b` has failures, and none of five or more of `a`. If
-    /// both were alike, that would happen in at most 1 of 1,024 comparisons of a server, whatever
-    /// the share of starts with failures is: (1/2)^10. No number of other tests makes it likely.
+    /// both were alike, that would happen in at most 1 of 1,024 comparisons of a server, regardless
+    /// of the share of starts with failures: (1/2)^10. No number of other tests makes it likely.
     pub(super) const fn is_separated(&self) -> bool {
         let (a, b) = self.failures;
         let has_enough = a.all >= REPEATS_FOR_INTERVAL && b.all >= REPEATS_FOR_INTERVAL;

@@ -81,7 +81,7 @@ impl PartyDeltas {
         let mut unread = UnreadCounters {
             threads: ended.threads,
             processes: ended.processes,
-            cpu_s: cpu_s.map(|cpu_s| (cpu_s - threads.living_s()).max(0.0)),
+            cpu_s: cpu_s.map(|cpu_s| (cpu_s - threads.live_threads_cpu_s()).max(0.0)),
             unknown: Vec::new(),
         };
         if cpu_s.is_none() && !last.threads.is_empty() && first.cgroup.is_none() {
@@ -239,7 +239,7 @@ impl EndedBetweenSamples {
             threads.busiest_s = None;
             unknown.push("busiest thread");
         }
-        let working_s = threads.working.as_ref().map_or(0.0, ServingThreads::lived_s);
+        let working_s = threads.working.as_ref().map_or(0.0, ServingThreads::lifetime_s);
         let have_served = share(probed_ends.serving_lived_s, working_s)
             || probed_ends.serving_s > MAX_ENDED_SERVING * threads.run_s;
         if is_unread || are_threads_gone || have_served {

@@ -194,7 +194,7 @@ impl Pairs {
 
     /// [`Pairs::are_apart`] of a single comparison.
     #[cfg(test)]
-    pub fn are_apart_alone(&self) -> bool {
+    pub fn are_apart_as_single_test(&self) -> bool {
         self.are_apart(self.chance(Looks::AtTheEnd))
     }
 }
@@ -202,7 +202,7 @@ impl Pairs {
 /// Whether the ratios of launches alone distinguish two subjects.
 #[cfg(test)]
 fn are_apart(ratios: &[f64]) -> bool {
-    Pairs { launches: ratios.to_vec(), rounds: Vec::new() }.are_apart_alone()
+    Pairs { launches: ratios.to_vec(), rounds: Vec::new() }.are_apart_as_single_test()
 }
 
 #[cfg(test)]

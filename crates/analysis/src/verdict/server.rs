@@ -88,10 +88,10 @@ fn uncounted_calls(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
 
 /// The server's runtime reports metrics, but they are unknown for this window.
 fn missing_runtime_metrics(record: &LoadRecord, party: Party) -> Option<Caveat> {
-    let lack = RuntimeMetrics::from_record(record).err().filter(|_| party == Party::SUBJECT)?;
+    let missing = RuntimeMetrics::from_record(record).err().filter(|_| party == Party::SUBJECT)?;
     let message = format!(
         "The values that the server reports about itself are unknown here: {}.",
-        lack.in_words()?
+        missing.in_words()?
     );
     Some(info(Code::RuntimeNotMeasured, message))
 }

@@ -411,7 +411,7 @@ impl<'a> Wait<'a> {
             ThreadState::Other,
         ];
         let work_s: f64 =
-            states.iter().map(|state| self.serving.share(*state) * self.serving.lived_s()).sum();
+            states.iter().map(|state| self.serving.share(*state) * self.serving.lifetime_s()).sum();
         work_s / server.window_s
     }
 
@@ -447,8 +447,8 @@ impl<'a> Wait<'a> {
     }
 
     fn evidence(&self) -> Value {
-        let lived_s = self.serving.lived_s();
-        let share = |s: f64| if lived_s > 0.0 { s / lived_s } else { 0.0 };
+        let lifetime_s = self.serving.lifetime_s();
+        let share = |s: f64| if lifetime_s > 0.0 { s / lifetime_s } else { 0.0 };
         let states: serde_json::Map<String, Value> = self
             .serving
             .states_s

@@ -238,7 +238,11 @@ impl Runner<'_> {
         })?;
         if !result.ok {
             let words = format!("the request in flight had no correct response: {}", result.got);
-            return Err(if result.answered { Problem::Wrong(words) } else { Problem::Late(words) });
+            return Err(if result.has_response {
+                Problem::Wrong(words)
+            } else {
+                Problem::Late(words)
+            });
         }
         let took = exit_seconds(stopped, signal, life.within)?;
         check_output(&life.prints, &printed_since(&log, before.printed)?, port)?;
@@ -387,7 +391,7 @@ fn check_serving(
     let mut words = Vec::new();
     if !check.requests.is_empty() {
         let result = exchange::run(check, first_client(&start.part.listeners)?, ServerLoad::Idle);
-        match (result.ok, result.answered) {
+        match (result.ok, result.has_response) {
             (true, _) => words.push(result.got),
             (false, true) => return Err(Problem::Wrong(result.got)),
             (false, false) => return Err(Problem::Late(result.got)),

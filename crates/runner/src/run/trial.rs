@@ -233,7 +233,7 @@ fn check_responses(spec: &load::LoadSpec) -> Option<CheckResult> {
         name: "expectations".into(),
         protocol: spec.protocol,
         ok: false,
-        answered: mismatch.answered,
+        has_response: mismatch.answered,
         waived: false,
         asked: String::new(),
         expected: String::new(),

@@ -490,5 +490,5 @@ fn waived_check(name: &str) -> CheckResult {
 }
 
 fn late_check(name: &str) -> CheckResult {
-    CheckResult { ok: false, answered: false, got: "late".into(), ..passed_check(name) }
+    CheckResult { ok: false, has_response: false, got: "late".into(), ..passed_check(name) }
 }

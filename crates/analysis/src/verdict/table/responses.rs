@@ -10,7 +10,7 @@ use crate::caveat::{Code, Severity};
 /// Caveats about requests without a correct response.
 pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
-        code: Code::WrongAnswers,
+        code: Code::IncorrectResponses,
         severity: Severity::Invalid,
         message: "1 responses had an unexpected status and 0 an unexpected body. The server",
         evidence: r#"{"unexpected_status": 1, "unexpected_header": 0, "unexpected_body": 0}"#,
@@ -19,7 +19,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss_severity: None,
     },
     Case {
-        code: Code::WrongAnswers,
+        code: Code::IncorrectResponses,
         severity: Severity::Invalid,
         message: "0 responses had an unexpected status and 1 an unexpected body. The server",
         evidence: r#"{"unexpected_status": 0, "unexpected_header": 0, "unexpected_body": 1}"#,
@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss_severity: None,
     },
     Case {
-        code: Code::WrongAnswers,
+        code: Code::IncorrectResponses,
         severity: Severity::Invalid,
         message: "0 responses had an unexpected status and 0 an unexpected body, 1 unexpected \
                   headers. The server",
@@ -38,7 +38,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss_severity: None,
     },
     Case {
-        code: Code::WrongAnswers,
+        code: Code::IncorrectResponses,
         severity: Severity::Invalid,
         message: "1 request got a response on a port where no server should listen.",
         evidence: r#"{"answers": 1}"#,
@@ -68,7 +68,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss_severity: None,
     },
     Case {
-        code: Code::NoAnswers,
+        code: Code::NoCorrectResponse,
         severity: Severity::Invalid,
         message: "No request got a correct response. Most ended as reset, 3.0 per second.",
         evidence: "{}",
@@ -86,7 +86,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss_severity: None,
     },
     Case {
-        code: Code::NoAnswers,
+        code: Code::NoCorrectResponse,
         severity: Severity::Invalid,
         message: "No request got a response in the measured window.",
         evidence: "{}",

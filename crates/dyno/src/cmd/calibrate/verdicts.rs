@@ -353,8 +353,8 @@ fn needs(behaviour: &Behaviour, runtime: Runtime) -> bool {
 
 fn print_result(behaviour: &Behaviour, user: User, steps: &[KnownStep]) {
     let judged = steps.iter().filter(|step| step.is_judged());
-    let (judged, correct) =
-        judged.fold((0, 0), |(total, correct), s| (total + 1, correct + usize::from(s.is_right())));
+    let (judged, correct) = judged
+        .fold((0, 0), |(total, correct), s| (total + 1, correct + usize::from(s.is_correct())));
     terminal::say(&format!(
         "calibrate: {} as {}: {correct} of {judged} verdicts correct, {} steps invalid",
         behaviour.name,
