@@ -85,7 +85,9 @@ pub(super) fn sentence(
             let too_few = NoRatioReason::TooFew { a, b, pairs: None }.sentence();
             format!("{} in these starts; {too_few}", range_text(&e))
         }
-        (_, None) => row.no_ratio_reason.expect("what has no estimate lacks something").sentence(),
+        (_, None) => {
+            row.no_ratio_reason.expect("a row without an estimate has a reason").sentence()
+        }
     };
     with_differences(text, differences)
 }
