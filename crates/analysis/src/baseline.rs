@@ -21,7 +21,7 @@ pub struct Offered {
     /// trial.
     pub rps: Option<f64>,
     /// Served share of the rate in each trial: 0 to 1.
-    pub kept: Repeated,
+    pub served_share: Repeated,
 }
 
 impl Offered {
@@ -30,9 +30,9 @@ impl Offered {
         let trials = report.trials.iter().filter(|trial| trial.cell == cell && trial.valid);
         let pairs =
             trials.filter_map(|trial| Some((trial.load.offered_rps()?, trial.load.throughput_rps)));
-        let (offered, kept): (Vec<f64>, Vec<f64>) =
+        let (offered, shares): (Vec<f64>, Vec<f64>) =
             pairs.map(|(offered, served)| (offered, (served / offered).min(1.0))).unzip();
-        Offered { rps: median(&offered), kept: Repeated::new(kept) }
+        Offered { rps: median(&offered), served_share: Repeated::new(shares) }
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
     use dyno_archive::plan::Subject;
 
     use super::*;
-    use crate::fixture::{self, answers, five_block_report};
+    use crate::fixture::{self, five_block_report, response_count};
     use crate::ranking::PlaceRange;
     use crate::stats::draws::Normal;
 
@@ -206,8 +206,9 @@ mod tests {
             let workload = usize::from(comparison.workload == "v");
             let is_spoilt = (base, workload, comparison.step) == (400, 0, 0);
             let blocks: &[usize] = if is_spoilt { &[1, 3, 4] } else { &[0, 1, 2, 3, 4] };
-            let expected_responses =
-                |base, block: &usize| answers(base, *block, workload, comparison.step) as f64;
+            let expected_responses = |base, block: &usize| {
+                response_count(base, *block, workload, comparison.step) as f64
+            };
             let ratios: Vec<f64> = blocks
                 .iter()
                 .map(|b| expected_responses(base, b) / expected_responses(200, b))

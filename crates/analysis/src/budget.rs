@@ -19,7 +19,7 @@ use crate::stopping::compared_pairs;
 
 pub const SCHEMA: &str = "dyno.budget/1";
 
-/// Fewest repeats of a pilot. Two are too few for an estimate of variance.
+/// Minimum number of repeats of a pilot. Two are too few for an estimate of variance.
 pub const MIN_PILOT_REPEATS: usize = 3;
 
 /// Considered lengths of the load, as multiples of the pilot's.

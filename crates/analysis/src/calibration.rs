@@ -51,7 +51,7 @@ impl Measurement {
 /// A load of a calibration with its record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredLoad {
-    pub of: Measurement,
+    pub measurement: Measurement,
     pub record: LoadRecord,
 }
 
@@ -59,8 +59,8 @@ impl MeasuredLoad {
     /// Returns the result of the load, judged by its own record alone, without a ceiling.
     #[must_use]
     pub fn result(&self) -> LoadResult {
-        let Measurement { workload, load, seed, .. } = &self.of;
-        let config = LoadConfig::new(workload, load, self.of.step(), *seed);
+        let Measurement { workload, load, seed, .. } = &self.measurement;
+        let config = LoadConfig::new(workload, load, self.measurement.step(), *seed);
         verdict::load(&self.record, config, &Context::default())
     }
 
@@ -68,7 +68,7 @@ impl MeasuredLoad {
     /// compare ours with.
     #[must_use]
     pub fn lacks_stamps(&self) -> bool {
-        self.of.shows == MeasurementPurpose::Stamps
+        self.measurement.shows == MeasurementPurpose::Stamps
             && self.result().kernel_response_time_us.is_none()
     }
 }
@@ -99,7 +99,7 @@ impl Calibration {
         loads: &[MeasuredLoad],
     ) -> Calibration {
         let results = |shows: MeasurementPurpose| {
-            loads.iter().filter(move |m| m.of.shows == shows).map(MeasuredLoad::result)
+            loads.iter().filter(move |m| m.measurement.shows == shows).map(MeasuredLoad::result)
         };
         Calibration {
             schema: SCHEMA,
@@ -268,7 +268,7 @@ mod tests {
         let load =
             Load { steps: vec![fixture::step(arrivals)], spin: Spin::Auto, ..fixture::load() };
         MeasuredLoad {
-            of: Measurement { shows, workload: fixture::workload(), load, seed: 1 },
+            measurement: Measurement { shows, workload: fixture::workload(), load, seed: 1 },
             record,
         }
     }
@@ -288,8 +288,8 @@ mod tests {
     fn ceiling_row_has_throughput_and_shape() {
         let mut control =
             measured_load(MeasurementPurpose::Ceiling, Arrivals::Closed, fixture::record(5000));
-        control.of.load.steps[0].pipeline = 16;
-        assert_eq!(control.of.in_flight_each(), 16);
+        control.measurement.load.steps[0].pipeline = 16;
+        assert_eq!(control.measurement.in_flight_each(), 16);
         let loads = calibration(&[control]);
         let row = &loads.ceilings[0];
         assert_eq!((row.throughput_rps, row.connections, row.in_flight_each()), (5000.0, 64, 16));
@@ -359,7 +359,7 @@ mod tests {
         record.intervals = vec![interval];
         record.books = Books { scheduled: 100, started: 100, failed: 100, ..Books::default() };
         let mut control = measured_load(MeasurementPurpose::Refusals, Arrivals::Closed, record);
-        control.of.load.requests = Some(100);
+        control.measurement.load.requests = Some(100);
         let refused = calibration(&[control]).refused;
         assert_eq!(refused, RefusedConnections { asked: 100, counted: 97, failed: 100 });
     }

@@ -53,7 +53,7 @@ pub(crate) fn canary(run: &Run) -> Option<CanaryResult> {
         Some(CanaryStart {
             subject: plan.arms[arm].name.clone(),
             block: launch.block + 1,
-            cpu: plan.placement_in(start.launch, arm).subject.first().copied(),
+            cpu: plan.placement(start.launch, arm).subject.first().copied(),
             wall_us: us(|piece| piece.wall_ns)?,
             cpu_us: us(|piece| piece.cpu_ns)?,
         })

@@ -121,9 +121,9 @@ codes! {
     /// Another program, perhaps the server, also used the generator's CPUs.
     SharedGenerator = "shared_generator" in Generator,
     /// Some responses had an unexpected status, header or body.
-    WrongAnswers = "wrong_answers" in Responses => "responses were incorrect",
+    IncorrectResponses = "wrong_answers" in Responses => "responses were incorrect",
     /// No request got a correct response.
-    NoAnswers = "no_answers" in Responses => "no request got a correct response",
+    NoCorrectResponse = "no_answers" in Responses => "no request got a correct response",
     /// Every connection was refused, as expected of a control with `refuses = true`.
     Refusals = "refusals" in Responses,
     /// The machine dropped packets or connections because a table or a limit of the kernel was
@@ -259,7 +259,7 @@ codes! {
     LongerThanTurns = "longer_than_turns" in Comparisons,
     /// Other servers were loaded, or were planned to be loaded, at the same time on the same CPUs.
     /// Throughput and times include the wait for each other.
-    AtOnce = "at_once" in Comparisons
+    ConcurrentLoads = "at_once" in Comparisons
         => "the servers loaded with it were not those of most repeats",
     /// The CPUs of a duet were idle at times, and its servers were switched between requests.
     IdleDuet = "idle_duet" in Comparisons => "the CPUs of its duet were idle at times",

@@ -16,14 +16,14 @@ use crate::turns::cpu_us_per_request;
 use crate::verdict::STEAL;
 use crate::window_levels::{Pattern, Steadiness};
 
-/// Least share of the window that the last level must cover.
+/// Minimum share of the window that the last level must cover.
 const MIN_SHARE: f64 = 0.5;
 
-/// Least share of the growth in throughput, in logarithms, that the CPU time per response must
+/// Minimum share of the growth in throughput, in logarithms, that the CPU time per response must
 /// explain.
 const CPU_SHARE_OF_GROWTH: f64 = 0.5;
 
-/// Least share of the server's CPU time that its compilers must have used before the last level.
+/// Minimum share of the server's CPU time that its compilers must have used before the last level.
 /// During the last level, it must be less than half of that share. A faster machine lowers the CPU
 /// time per response, too, so only compilers show that the server is the cause.
 const MIN_JIT_SHARE: f64 = 0.05;
@@ -101,7 +101,7 @@ fn earlier_intervals(record: &LoadRecord, from_ns: u64) -> impl Iterator<Item = 
 fn has_only_correct_responses(interval: &Interval) -> bool {
     let Interval { outcomes, carried, dropped, pages_completed, pages_failed, .. } = interval;
     outcomes.total() == outcomes.completed_count()
-        && outcomes.wrong_count() == 0
+        && outcomes.incorrect_count() == 0
         && carried.total() == 0
         && dropped + pages_completed + pages_failed == 0
 }
@@ -137,9 +137,9 @@ pub(crate) fn with_later_window(record: &LoadRecord, from_ns: u64) -> LoadRecord
 
 /// Returns a result with the responses of a later window. The generator's use, the kernel's
 /// counters, HTTP/2 frames and caveats are those of the whole window.
-pub(crate) fn result_in_window(whole: LoadResult, later: LoadResult) -> LoadResult {
-    let LoadResult { valid, caveats, client, tcp, http2, ceiling, .. } = whole;
-    LoadResult { valid, caveats, client, tcp, http2, ceiling, ..later }
+pub(crate) fn result_in_window(full_window: LoadResult, later_window: LoadResult) -> LoadResult {
+    let LoadResult { valid, caveats, client, tcp, http2, ceiling, .. } = full_window;
+    LoadResult { valid, caveats, client, tcp, http2, ceiling, ..later_window }
 }
 
 #[cfg(test)]
@@ -159,28 +159,28 @@ mod tests {
     fn record(measured: &[(u64, f64)]) -> LoadRecord {
         let mut record = fixture::record(0);
         let all: Vec<(u64, f64)> = [(10, 1.0)].iter().chain(measured).copied().collect();
-        let interval = |(k, (answers, _)): (usize, &(u64, f64))| {
+        let interval = |(k, (responses, _)): (usize, &(u64, f64))| {
             let phase = if k == 0 { Phase::Warmup } else { Phase::Measured };
             let mut interval = Interval::new(phase, k as u64 * S, (k as u64 + 1) * S);
-            (0..*answers).for_each(|_| interval.outcomes.count(Outcome::Ok));
-            interval.started = *answers;
+            (0..*responses).for_each(|_| interval.outcomes.count(Outcome::Ok));
+            interval.started = *responses;
             interval
         };
         let sample = |k: usize| {
             let cpu_s: f64 = all[..k].iter().map(|(_, cpu_s)| cpu_s).sum();
             let group = CgroupUse { cpu_ns: Some((cpu_s * 1e9) as u64), ..CgroupUse::default() };
-            let used = PartyUse { cgroup: Some(group), ..PartyUse::nothing(Party::SUBJECT) };
+            let used = PartyUse { cgroup: Some(group), ..PartyUse::empty(Party::SUBJECT) };
             Sample { at_ns: k as u64 * S, parties: vec![used], ..Sample::default() }
         };
-        let answers: u64 = measured.iter().map(|(answers, _)| answers).sum();
+        let responses: u64 = measured.iter().map(|(responses, _)| responses).sum();
         (record.began_ns, record.window_ns) = (0, (S, all.len() as u64 * S));
         record.intervals = all.iter().enumerate().map(interval).collect();
         record.samples = (0..=all.len()).map(sample).collect();
         record.books = Books {
             carried_in: 4,
-            scheduled: answers,
-            started: answers + 4,
-            completed: answers,
+            scheduled: responses,
+            started: responses + 4,
+            completed: responses,
             in_flight_at_end: 4,
             ..Books::default()
         };
@@ -212,7 +212,7 @@ mod tests {
     const JIT_SHARES: (f64, f64) = (0.4, 0.05);
 
     fn levels(parts: &[(usize, u64, f64)]) -> Vec<(u64, f64)> {
-        parts.iter().flat_map(|(n, answers, cpu_s)| vec![(*answers, *cpu_s); *n]).collect()
+        parts.iter().flat_map(|(n, responses, cpu_s)| vec![(*responses, *cpu_s); *n]).collect()
     }
 
     #[test]

@@ -83,8 +83,9 @@ mod tests {
         let named = |name: &str| Subject { name: name.into(), ..Subject::default() };
         let mut plan = fixture::plan(["a", "b", "c"].map(named).into());
         let blocks = (0u32..).zip(orders);
-        plan.launches =
-            blocks.flat_map(|(block, order)| order.map(|arm| Launch::alone(arm, block))).collect();
+        plan.launches = blocks
+            .flat_map(|(block, order)| order.map(|arm| Launch::with_arm(arm, block)))
+            .collect();
         plan
     }
 

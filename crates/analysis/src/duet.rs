@@ -26,7 +26,8 @@ pub struct DuetResult {
     /// Number of loads that were planned for the same time.
     pub planned: u32,
     /// Names of the others, as far as their trials are known.
-    pub beside: Vec<String>,
+    #[serde(rename = "beside")]
+    pub concurrent_subjects: Vec<String>,
     /// Whether the others are those that most often ran at the same time at this step. The cost of
     /// a request depends on the others, so a repeat with other loads is not comparable.
     pub is_usual: bool,
@@ -54,10 +55,10 @@ impl DuetResult {
         party: Party,
         co_runners: &CoRunners,
     ) -> Option<DuetResult> {
-        let loads = record.load.at_once?;
+        let loads = record.load.concurrent_loads?;
         let planned = plan.loads_with(&plan.trials[record.trial]);
         let is_usual = co_runners.has_usual_corunners(plan, record);
-        let beside = co_runners.other_names(plan, record);
+        let concurrent_subjects = co_runners.other_names(plan, record);
         let cpus = co_runners.cpus.get(&start_time(plan, record)).copied().flatten();
         let record = &record.load;
         let round = |piece| RoundResult {
@@ -68,7 +69,7 @@ impl DuetResult {
         Some(DuetResult {
             loads,
             planned,
-            beside,
+            concurrent_subjects,
             is_usual,
             began_ns: record.began_ns,
             cpus,
@@ -101,21 +102,21 @@ impl CoRunners {
         let mut arms_by_start: BTreeMap<LoadStart, BTreeSet<usize>> = BTreeMap::new();
         let mut loads: BTreeMap<LoadStart, usize> = BTreeMap::new();
         let mut cpus: BTreeMap<LoadStart, Option<f64>> = BTreeMap::new();
-        for (record, at_once) in
-            trials.iter().filter_map(|record| Some((record, record.load.at_once?)))
+        for (record, concurrent) in
+            trials.iter().filter_map(|record| Some((record, record.load.concurrent_loads?)))
         {
             let began = start_time(plan, record);
             let all = cpus.entry(began).or_insert(Some(0.0));
             *all = all.zip(cpus_used(plan, record)).map(|(others, own)| others + own);
             arms_by_start.entry(began).or_default().insert(plan.trials[record.trial].arm);
-            loads.insert(began, at_once as usize);
+            loads.insert(began, concurrent as usize);
         }
         // After an interruption, the records of some loads may be missing.
-        let is_whole = |began: &LoadStart, arms: &BTreeSet<usize>| {
+        let is_complete = |began: &LoadStart, arms: &BTreeSet<usize>| {
             arms.len() > 1 && arms.len() == loads[began]
         };
         let mut arm_sets: BTreeMap<LoadPoint, BTreeMap<&BTreeSet<usize>, u32>> = BTreeMap::new();
-        for (began, arms) in arms_by_start.iter().filter(|(began, arms)| is_whole(began, arms)) {
+        for (began, arms) in arms_by_start.iter().filter(|(began, arms)| is_complete(began, arms)) {
             *arm_sets.entry(began.0).or_default().entry(arms).or_default() += 1;
         }
         let most_frequent_set = |all: BTreeMap<&BTreeSet<usize>, u32>| {
@@ -176,7 +177,7 @@ impl CoRunners {
     /// for a load that ran alone.
     fn has_usual_corunners(&self, plan: &Plan, record: &TrialRecord) -> bool {
         let began = start_time(plan, record);
-        let loads = record.load.at_once.map_or(1, |loads| loads as usize);
+        let loads = record.load.concurrent_loads.map_or(1, |loads| loads as usize);
         let has_usual_arms = |usual: &BTreeSet<usize>| {
             loads == usual.len()
                 && self.arms_by_start.get(&began).is_none_or(|arms| arms.is_subset(usual))
@@ -270,7 +271,7 @@ pub(crate) fn duet_caveat(duet: &DuetResult) -> Caveat {
             ),
         ),
     };
-    Caveat::new(Code::AtOnce, severity, message, json!({"loads": duet.loads}))
+    Caveat::new(Code::ConcurrentLoads, severity, message, json!({"loads": duet.loads}))
 }
 
 /// Returns the caveat of a duet whose CPUs are idle at times, while the server is switched between
@@ -279,7 +280,7 @@ pub(crate) fn duet_caveat(duet: &DuetResult) -> Caveat {
 /// A wake-up costs more on an idle CPU, and the other server's pace decides which server finds it
 /// idle. In one measurement, a server with 6 µs more work per request appeared 30 % cheaper.
 pub(crate) fn idle_cpus_caveat(duet: &DuetResult, server: &ServerUse) -> Option<Caveat> {
-    /// Least share of the CPUs that counts as full.
+    /// Minimum share of the CPUs that counts as full.
     const FULL_SHARE: f64 = 0.9;
     /// Context switches per request from which on wake-ups are a part of its cost.
     const MIN_SWITCHES: f64 = 0.2;
@@ -345,13 +346,13 @@ mod tests {
         };
         let sample = |k: u64| {
             let group = CgroupUse { cpu_ns: Some(k * cpu_ns), ..CgroupUse::default() };
-            let used = PartyUse { cgroup: Some(group), ..PartyUse::nothing(Party::SUBJECT) };
+            let used = PartyUse { cgroup: Some(group), ..PartyUse::empty(Party::SUBJECT) };
             Sample { at_ns: 7 + k * 200 * MS, parties: vec![used], ..Sample::default() }
         };
         LoadRecord {
             began_ns: 7,
             window_ns: (1000 * MS, 3000 * MS),
-            at_once: Some(2),
+            concurrent_loads: Some(2),
             intervals: (0..15).map(interval).collect(),
             samples: (0..16).map(sample).collect(),
             ..fixture::record(0)
@@ -367,8 +368,11 @@ mod tests {
         let trials = run.trials.into_iter().filter_map(|trial| {
             let (arm, block) = (trial.trial % 3, trial.trial / 3);
             let loads = blocks[block].len() as u32;
-            let load =
-                LoadRecord { at_once: Some(loads), began_ns: block as u64, ..record(50_000) };
+            let load = LoadRecord {
+                concurrent_loads: Some(loads),
+                began_ns: block as u64,
+                ..record(50_000)
+            };
             blocks[block].contains(&arm).then_some(TrialRecord { load, ..trial })
         });
         run.trials = trials.collect();
@@ -395,7 +399,7 @@ mod tests {
         let costs: Vec<_> = duet.rounds.iter().map(|round| round.cpu_us_per_request).collect();
         assert_eq!((duet.loads, duet.planned, duet.began_ns, costs), (3, 3, 1, vec![Some(5.0); 3]));
         assert!(duet.is_usual && duet.rounds.iter().all(|round| round.throughput_rps.is_none()));
-        run.trials[0].load.at_once = None;
+        run.trials[0].load.concurrent_loads = None;
         assert_eq!(duets(&run).len(), 5, "one that was alone is no part of it");
     }
 
@@ -440,7 +444,8 @@ mod tests {
         let mut run = run(&[&[0, 1, 2], &[0, 1, 2]]);
         for trial in &mut run.trials {
             let turns = (trial.trial != 4).then(|| vec![(0, 100 * MS)]);
-            trial.load = LoadRecord { at_once: None, slices_ns: turns, ..trial.load.clone() };
+            trial.load =
+                LoadRecord { concurrent_loads: None, slices_ns: turns, ..trial.load.clone() };
         }
         let trials_out_of_turn = |run: &Run| -> Vec<usize> {
             let co_runners = CoRunners::new(&run.header.plan, &run.trials);
@@ -456,8 +461,8 @@ mod tests {
 
     #[test]
     fn wait_caveats_are_removed() {
-        let all = vec![info(Code::GeneratorStarved, "x"), info(Code::WrongAnswers, "y")];
+        let all = vec![info(Code::GeneratorStarved, "x"), info(Code::IncorrectResponses, "y")];
         let codes: Vec<Code> = without_wait_caveats(all).iter().map(|caveat| caveat.code).collect();
-        assert_eq!(codes, [Code::WrongAnswers]);
+        assert_eq!(codes, [Code::IncorrectResponses]);
     }
 }

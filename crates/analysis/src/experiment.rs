@@ -455,7 +455,7 @@ mod tests {
         plan.load.steps = vec![fixture::step(Arrivals::Closed)];
         let each = 0..arms.len();
         plan.launches = (0..6)
-            .flat_map(|block| each.clone().map(move |arm| Launch::alone(arm, block)))
+            .flat_map(|block| each.clone().map(move |arm| Launch::with_arm(arm, block)))
             .collect();
         plan.repeats = 6;
         let trials = plan.launches.iter().enumerate().map(|(launch, planned)| {

@@ -1,4 +1,4 @@
-//! Builds records by hand for tests: by default one second with some scheduled and answered
+//! Builds records by hand for tests: by default one second with some scheduled and completed
 //! requests.
 
 use std::collections::BTreeMap;
@@ -27,25 +27,25 @@ use crate::verdict::{self, Context};
 
 const S: u64 = 1_000_000_000;
 
-/// Returns a load of one second over 64 connections. Each of its `answers` responses takes 1 ms.
-pub fn record(answers: u64) -> LoadRecord {
+/// Returns a load of one second over 64 connections. Each of the responses takes 1 ms.
+pub fn record(responses: u64) -> LoadRecord {
     let mut times = Recording::new();
-    (0..answers).for_each(|_| times.record(1_000_000));
+    (0..responses).for_each(|_| times.record(1_000_000));
     let mut interval = Interval::new(Phase::Measured, 0, S);
-    (0..answers).for_each(|_| interval.outcomes.count(Outcome::Ok));
+    (0..responses).for_each(|_| interval.outcomes.count(Outcome::Ok));
     interval.times.response = times.seal();
     interval.times.service = interval.times.response.clone();
-    interval.started = answers;
-    interval.in_flight_ns = answers * 1_000_000;
+    interval.started = responses;
+    interval.in_flight_ns = responses * 1_000_000;
     LoadRecord {
         began_ns: 0,
         window_ns: (0, S),
         slices_ns: None,
-        at_once: None,
+        concurrent_loads: None,
         books: Books {
-            scheduled: answers,
-            started: answers,
-            completed: answers,
+            scheduled: responses,
+            started: responses,
+            completed: responses,
             ..Books::default()
         },
         connections: Connections {
@@ -134,7 +134,7 @@ pub fn check(name: &str, ok: bool, got: &str) -> CheckResult {
         name: name.into(),
         protocol: Protocol::H1,
         ok,
-        answered: true,
+        has_response: true,
         waived: false,
         asked: String::new(),
         expected: String::new(),
@@ -180,7 +180,7 @@ pub fn plan(subjects: Vec<Subject>) -> Plan {
         swaps_cpus: false,
         experiment: None,
         launches: (0..5)
-            .flat_map(|block| (0..subjects.len()).map(move |arm| Launch::alone(arm, block)))
+            .flat_map(|block| (0..subjects.len()).map(move |arm| Launch::with_arm(arm, block)))
             .collect(),
         arms: subjects.iter().enumerate().map(arm).collect(),
         subjects,
@@ -229,7 +229,7 @@ pub fn record_with_threads(threads: &[(u64, u64)]) -> LoadRecord {
                 ..ThreadUse::default()
             })
             .collect(),
-        ..PartyUse::nothing(Party::SUBJECT)
+        ..PartyUse::empty(Party::SUBJECT)
     };
     let sample =
         |at_ns: u64, share: u64| Sample { at_ns, parties: vec![used(share)], ..Sample::default() };
@@ -262,20 +262,21 @@ pub fn warm_up(ended: WarmUpEnd, jit_ns: u64, cpu_ns: Option<u64>) -> StartRecor
         step: 0,
         start_ns: round as u64 * 125_000_000,
         end_ns: (round as u64 + 1) * 125_000_000,
-        answers: 1000,
-        right_answers: 1000,
+        responses: 1000,
+        correct_responses: 1000,
         cpu_ns,
         jit_ns: Some(jit_ns),
         observed_ns: 125_000_000,
     });
     let took_ns = 60_100_000_000;
-    let warmup = Some(WarmUp { took_ns, ended, right_answers: 10_400, slices: slices.collect() });
+    let warmup =
+        Some(WarmUp { took_ns, ended, correct_responses: 10_400, slices: slices.collect() });
     let part = PartStart { warmup, ..PartStart::new(Party::SUBJECT, "s".into()) };
     StartRecord { parts: vec![part], ..StartRecord::default() }
 }
 
 /// Returns the number of responses, and of bytes of memory, of a trial. It differs in every trial.
-pub fn answers(base: u64, block: usize, workload: usize, step: usize) -> u64 {
+pub fn response_count(base: u64, block: usize, workload: usize, step: usize) -> u64 {
     base + 100 * workload as u64 + 10 * step as u64 + block as u64
 }
 
@@ -309,11 +310,11 @@ pub fn five_blocks() -> Run {
         let arm = launch.arms[0];
         let base = [200, 400, 900][arm];
         for (workload, step) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            let n = answers(base, launch.block as usize, workload, step);
+            let n = response_count(base, launch.block as usize, workload, step);
             let mut record = trial_record(trials.len(), record(n));
             record.load.samples = [0, 1_000_000_000]
                 .map(|at_ns| {
-                    let used = PartyUse { rss_bytes: Some(n), ..PartyUse::nothing(Party::SUBJECT) };
+                    let used = PartyUse { rss_bytes: Some(n), ..PartyUse::empty(Party::SUBJECT) };
                     Sample { at_ns, parties: vec![used], ..Sample::default() }
                 })
                 .into();
@@ -332,19 +333,23 @@ pub fn five_blocks() -> Run {
     run(plan, Vec::new(), trials)
 }
 
-/// Returns a run of servers at one step. `answers`: the number of responses of an arm in a block.
-pub fn blocks_of(subjects: Vec<Subject>, blocks: u32, answers: impl Fn(usize, u32) -> u64) -> Run {
+/// Returns a run of servers at one step. `responses`: the number of responses of an arm in a block.
+pub fn blocks_of(
+    subjects: Vec<Subject>,
+    blocks: u32,
+    responses: impl Fn(usize, u32) -> u64,
+) -> Run {
     let mut plan = plan(subjects);
     plan.load.steps = vec![step(Arrivals::Closed)];
     plan.repeats = blocks;
     let arms = 0..plan.arms.len();
     plan.launches = (0..blocks)
-        .flat_map(|block| arms.clone().map(move |arm| Launch::alone(arm, block)))
+        .flat_map(|block| arms.clone().map(move |arm| Launch::with_arm(arm, block)))
         .collect();
     let trials = plan.launches.iter().enumerate().map(|(launch, planned)| {
         let arm = planned.arms[0];
         plan.trials.push(plan::Trial { launch, arm, workload: 0, step: 0, seed: 0 });
-        trial_record(launch, record(answers(arm, planned.block)))
+        trial_record(launch, record(responses(arm, planned.block)))
     });
     let trials: Vec<TrialRecord> = trials.collect();
     run(plan, Vec::new(), trials)
@@ -373,7 +378,7 @@ pub fn run(plan: Plan, starts: Vec<StartRecord>, trials: Vec<TrialRecord>) -> Ru
 
 /// Makes the trials of [`five_blocks`] that do not count.
 fn make_invalid(record: &mut TrialRecord, trial: (usize, u32, usize, usize)) {
-    let check = |answered| CheckResult { answered, ..check("c", false, "") };
+    let check = |has_response| CheckResult { has_response, ..check("c", false, "") };
     match trial {
         (1, 0, 0, 0) => record.load.server_failure = Some("it left".into()),
         (1, 1, 0, 0) => record.checks = vec![check(false)],

@@ -156,7 +156,7 @@ mod tests {
         let mut trials: Vec<TrialResult> = five_block_report().trials;
         trials.retain(|t| t.cell == key(0, 0, 0));
         for trial in &mut trials {
-            // Nearly all requests were never answered.
+            // Nearly all requests got no response.
             trial.load.response_time_us =
                 Percentiles { count: 10, unanswered: 9_990, ..Percentiles::default() };
         }

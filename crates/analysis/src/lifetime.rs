@@ -33,7 +33,8 @@ pub struct Lifetime {
     pub repeat: u32,
     /// Whether it includes all trials of its launch. A life that was cut off or resumed is not
     /// comparable.
-    pub whole: bool,
+    #[serde(rename = "whole")]
+    pub is_complete: bool,
     /// Points in order of time: ready, warm if it was warmed, and the end of each trial.
     pub points: Vec<LifePoint>,
 }
@@ -57,7 +58,11 @@ pub(crate) fn lifetimes(run: &Run, arm: usize) -> Lifetimes {
     let starts = run.starts.iter().filter(|start| plan.launches[start.launch].arms.contains(&arm));
     let starts: Vec<Lifetime> = starts.filter_map(|start| lifetime(run, arm, start)).collect();
     let cpu_us_per_request = Repeated::new(
-        starts.iter().filter(|life| life.whole).filter_map(Lifetime::cpu_us_per_request).collect(),
+        starts
+            .iter()
+            .filter(|life| life.is_complete)
+            .filter_map(Lifetime::cpu_us_per_request)
+            .collect(),
     );
     // The CPU time already includes start-ups and warm-ups.
     let price = |cost: &Cost| {
@@ -103,7 +108,7 @@ fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     let planned = plan.trials.iter().filter(|trial| trial.launch == start.launch).count();
     (measured > 0).then_some(Lifetime {
         repeat: launch.block + 1,
-        whole: measured == planned,
+        is_complete: measured == planned,
         points,
     })
 }
@@ -123,7 +128,7 @@ fn points_before_trials(
     let ready = part.startup.and_then(|startup| startup.cpu_ns);
     let warm = part.warmup.as_ref().and_then(|warmup| {
         let begins = first?.load.samples.first()?;
-        Some(point(cpu_ns(begins, party)?, warmup.right_answers))
+        Some(point(cpu_ns(begins, party)?, warmup.correct_responses))
     });
     ready.map(|ns| point(ns, 0)).into_iter().chain(warm).collect()
 }
@@ -157,7 +162,7 @@ fn correct_responses(trial: &TrialRecord, is_counted: impl Fn(Phase) -> bool) ->
         .intervals
         .iter()
         .filter(|interval| is_counted(interval.phase))
-        .map(Interval::right_answers)
+        .map(Interval::correct_responses)
         .sum()
 }
 
@@ -173,7 +178,7 @@ mod tests {
         let mut part = PartStart::new(Party::SUBJECT, "b".into());
         part.startup = Some(Startup {
             listening_ns: None,
-            first_answer_ns: None,
+            first_response_ns: None,
             ready_ns: 5,
             cpu_ns: Some(cpu_ns),
         });

@@ -174,7 +174,7 @@ fn other_processes(record: &LoadRecord) -> Option<Vec<OtherCpu>> {
     let machine = record.client.machine.as_ref()?;
     let seconds = machine.everywhere_ns.filter(|ns| *ns > 0)? as f64 / 1e9;
     let parties = record.samples.iter().flat_map(|sample| &sample.parties);
-    let others = record.samples.iter().filter_map(|sample| sample.beside.as_ref());
+    let others = record.samples.iter().filter_map(|sample| sample.co_runners.as_ref());
     let other_pids = others.flat_map(|others| others.pids.iter().copied());
     let watched_pids = parties.flat_map(|used| &used.threads).map(|thread| thread.pid);
     let watched_pids: BTreeSet<u32> = watched_pids.chain(other_pids).collect();

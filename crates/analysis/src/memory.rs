@@ -17,7 +17,8 @@ pub struct MemorySlopes {
     pub per_request_in_flight: Repeated,
 }
 
-/// Fewest different counts of connections or requests. A line through two points always fits.
+/// Minimum number of different counts of connections or requests. A line through two points always
+/// fits.
 const MIN_POINTS: usize = 3;
 
 impl MemorySlopes {

@@ -28,7 +28,7 @@ pub struct Metric {
     /// meanwhile. Such a metric does not compare servers that are loaded at the same time on the
     /// same CPUs.
     #[serde(skip)]
-    pub waits: bool,
+    pub includes_waits: bool,
     /// Which trials of a cell count for it.
     #[serde(skip)]
     pub over: TrialSelection,
@@ -91,7 +91,7 @@ const fn metric(
     better: Better,
     pick: fn(&TrialResult) -> Option<f64>,
 ) -> Metric {
-    Metric { key, title, unit, better, waits: false, over: TrialSelection::Valid, pick }
+    Metric { key, title, unit, better, includes_waits: false, over: TrialSelection::Valid, pick }
 }
 
 impl Metric {
@@ -100,7 +100,7 @@ impl Metric {
     }
 
     const fn with_waits(self) -> Metric {
-        Metric { waits: true, ..self }
+        Metric { includes_waits: true, ..self }
     }
 
     /// Returns the metric with this key.
@@ -127,7 +127,7 @@ impl Metric {
     /// Returns the metric's value in a trial. A server's wait for others that were loaded at the
     /// same time is excluded.
     pub(crate) fn point(&self, trial: &TrialResult) -> RepeatValue {
-        if self.waits && trial.duet.is_some() {
+        if self.includes_waits && trial.duet.is_some() {
             return RepeatValue::Missing;
         }
         if self.is_beyond(trial) {

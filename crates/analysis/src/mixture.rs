@@ -49,7 +49,7 @@ impl Mixture {
     }
 }
 
-/// Least share of the window that one stall must last to count as a level.
+/// Minimum share of the window that one stall must last to count as a level.
 const MIN_STALL_SHARE: f64 = 0.1;
 
 /// Returns the lowest and the highest level of a repeat whose caveats report several.

@@ -60,7 +60,7 @@ pub(crate) fn noise(
     };
     let starts: Vec<f64> = subjects
         .iter()
-        .filter_map(|subject| scatter(&subject.startup_ms.first_answer.values))
+        .filter_map(|subject| scatter(&subject.startup_ms.first_response.values))
         .collect();
     let startup_floor = floor(&starts, &[]).map(|floor| (STARTUP, floor));
     METRICS

@@ -18,10 +18,10 @@ use crate::grid::Grid;
 use crate::metric::{CPU, Metric, THROUGHPUT};
 use crate::stats::holm;
 
-/// Fewest starts for an estimate of shares.
+/// Minimum number of starts for an estimate of shares.
 const MIN_STARTS: usize = 10;
 
-/// Fewest remaining degrees of freedom.
+/// Minimum number of remaining degrees of freedom.
 const MIN_FREEDOM: usize = 3;
 
 /// Spread between the starts of a run in one metric.

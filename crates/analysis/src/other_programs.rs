@@ -84,7 +84,7 @@ impl TrialResult {
         let is_servers = self.is_servers_fault();
         let is_invalid = |caveat: &&Caveat| caveat.severity == Severity::Invalid;
         let is_relevant =
-            |caveat: &&Caveat| !is_servers || TrialResult::is_servers_code(caveat.code);
+            |caveat: &&Caveat| !is_servers || TrialResult::is_server_code(caveat.code);
         self.caveats.iter().filter(is_invalid).find(is_relevant).map(|caveat| caveat.code)
     }
 }
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn incorrect_responses_are_not_attributed_to_programs() {
         let mut all = trials(1);
-        all[0].caveats[0].code = Code::WrongAnswers;
+        all[0].caveats[0].code = Code::IncorrectResponses;
         assert!(!all[0].is_disturbed());
         all[0].caveats[0].code = Code::GeneratorCrowded;
         assert!(all[0].is_disturbed());
@@ -174,9 +174,9 @@ mod tests {
         // Without other programs, the generator was the limit.
         all[0].limiter.resource = Resource::ServerCpu;
         assert_eq!(all[0].refusal(), Some(Code::GeneratorBusy));
-        let wrong = crate::Caveat { code: Code::WrongAnswers, ..all[0].caveats[0].clone() };
+        let wrong = crate::Caveat { code: Code::IncorrectResponses, ..all[0].caveats[0].clone() };
         all[0].caveats.push(wrong);
-        assert_eq!(all[0].refusal(), Some(Code::WrongAnswers));
+        assert_eq!(all[0].refusal(), Some(Code::IncorrectResponses));
         all[0].refused = true;
         assert_eq!(all[0].refusal(), None);
     }

@@ -337,9 +337,9 @@ fn tie<'a>(
     ranking: &Ranking,
     row: &dyn Fn(usize) -> &'a OverviewRow,
 ) -> Option<Tie> {
-    let (best, rest) = group.split_first()?;
+    let (best, others) = group.split_first()?;
     let with: Vec<usize> =
-        rest.iter().copied().filter(|one| ranking.are_tied(*best, *one)).collect();
+        others.iter().copied().filter(|one| ranking.are_tied(*best, *one)).collect();
     let is_mutual = |i: usize| with[..i].iter().all(|other| ranking.are_tied(*other, with[i]));
     let all = [best].into_iter().chain(&with);
     let open = all.filter(|one| row(**one).peak_is_lower_bound);
@@ -504,27 +504,27 @@ impl<'a> RowMaker<'a> {
         at: Option<&Summary>,
     ) -> (Option<CostResult>, Option<PaidUse>, Option<(PaidUse, PaidUse)>) {
         let Some(at) = at else { return (None, None, None) };
-        let (paid, paid_between) = self.paid_uses(arm, subject, at);
+        let (paid, paid_between) = self.paid_use_with_bounds(arm, subject, at);
         (self.cost(self.held_resources(arm, subject, at), at), paid, paid_between)
     }
 
     /// Returns the use of the requests at a step, and the use at both ends of the interval of their
     /// CPU time.
-    fn paid_uses(
+    fn paid_use_with_bounds(
         &self,
         arm: usize,
         subject: &SubjectResult,
         at: &Summary,
     ) -> (Option<PaidUse>, Option<(PaidUse, PaidUse)>) {
         let (cpu, held) = (&at.cpu_us_per_request, self.held_resources(arm, subject, at));
-        let ends =
-            bounds(cpu).and_then(|(low, high)| self.paid(held, low).zip(self.paid(held, high)));
-        (cpu.median.and_then(|us| self.paid(held, us)), ends)
+        let ends = bounds(cpu)
+            .and_then(|(low, high)| self.paid_use(held, low).zip(self.paid_use(held, high)));
+        (cpu.median.and_then(|us| self.paid_use(held, us)), ends)
     }
 
     /// Returns the resources for requests with this CPU time; `None`: the server's lifetime is
     /// shorter than its start-up.
-    fn paid(&self, held: HeldResources, cpu_us: f64) -> Option<PaidUse> {
+    fn paid_use(&self, held: HeldResources, cpu_us: f64) -> Option<PaidUse> {
         PaidUse::from_cpu_time(cpu_us, held, self.plan.cost.and_then(|cost| cost.lifetime_hours))
     }
 

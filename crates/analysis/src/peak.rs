@@ -17,7 +17,7 @@ use crate::series::{RepeatValue, Series};
 use crate::stats::{PAIRS_TO_TELL_APART, Repeated, median};
 use crate::trial::TrialResult;
 
-/// Least share of the peak that invalid repeats of a step with fewer requests in flight must have
+/// Minimum share of the peak that invalid repeats of a step with fewer requests in flight must have
 /// reached for the step to be a candidate.
 const NEAR_PEAK: f64 = 0.5;
 
@@ -202,9 +202,9 @@ fn refusal_reason(refused: &[&TrialResult]) -> Option<Code> {
 /// Returns the repeats of a cell that do not count, and in which the server may have been able to
 /// do more.
 ///
-/// A generator without room affects the fastest servers most. Other reasons outside of the server,
-/// such as other programs, do not depend on its speed. Three counted repeats then suffice to show
-/// its throughput.
+/// A generator without headroom affects the fastest servers most. Other reasons outside of the
+/// server, such as other programs, do not depend on its speed. Three counted repeats then suffice
+/// to show its throughput.
 fn open_repeats<'a>(cell: &Cell<'a>) -> Vec<&'a TrialResult> {
     let is_shown = shows_throughput(cell);
     let is_open = |trial: &&TrialResult| {

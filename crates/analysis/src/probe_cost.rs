@@ -35,10 +35,10 @@ impl PriceResult {
         PriceResult {
             probes: price.probes.clone(),
             throughput: ratios(|slice| {
-                (slice.length_ns > 0).then(|| slice.answers as f64 / slice.length_ns as f64)
+                (slice.length_ns > 0).then(|| slice.responses as f64 / slice.length_ns as f64)
             }),
             cpu_per_request: ratios(|slice| {
-                (slice.answers > 0).then_some(slice.cpu_ns? as f64 / slice.answers as f64)
+                (slice.responses > 0).then_some(slice.cpu_ns? as f64 / slice.responses as f64)
             }),
             failure: price.failure.clone(),
         }
@@ -55,8 +55,8 @@ fn pair(neighbours: &[PriceSlice]) -> Option<(&PriceSlice, &PriceSlice)> {
 mod tests {
     use super::*;
 
-    fn slice(attached: bool, answers: u64, cpu_ns: Option<u64>) -> PriceSlice {
-        PriceSlice { attached, length_ns: 1_000_000_000, answers, cpu_ns }
+    fn slice(attached: bool, responses: u64, cpu_ns: Option<u64>) -> PriceSlice {
+        PriceSlice { attached, length_ns: 1_000_000_000, responses, cpu_ns }
     }
 
     #[test]

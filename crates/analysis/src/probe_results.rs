@@ -69,7 +69,7 @@ impl CallPair<'_> {
     }
 }
 
-/// Least share of the threads' time at which a state is reported.
+/// Minimum share of the threads' time at which a state is reported.
 const MIN_SHARE: f64 = 0.005;
 
 impl RoleSummary {

@@ -191,7 +191,7 @@ fn result(cell: CellKey, profiles: &[&ProfileRecord]) -> ProfileResult {
     let valid: Vec<&ProfileRecord> =
         profiles.iter().copied().filter(|p| p.failure.is_none()).collect();
     let seconds = valid.iter().map(|p| p.length_ns).sum::<u64>() as f64 / 1e9;
-    let responses: u64 = valid.iter().map(|p| p.answers).sum();
+    let responses: u64 = valid.iter().map(|p| p.responses).sum();
     let cpu_ns: Option<u64> = valid.iter().map(|p| p.cpu_ns).sum();
     let us_per_response = |ns: u64| (responses > 0).then(|| ns as f64 / 1e3 / responses as f64);
     let running = Flame::from_profiles(&valid, SampleKind::Running);
@@ -282,7 +282,7 @@ impl Flame {
             stacks.stacks.iter().map(|s| s.samples).sum::<u64>() as f64 * stacks.period_ns as f64
         };
         let seconds = profiles.iter().map(ns).sum::<f64>() / 1e9;
-        let responses: u64 = profiles.iter().map(|p| p.answers).sum();
+        let responses: u64 = profiles.iter().map(|p| p.responses).sum();
         let us_per_request = (responses > 0).then(|| seconds * 1e6 / responses as f64);
         let mut tree = Tree::default();
         for profile in profiles {
@@ -293,7 +293,7 @@ impl Flame {
             lost: profiles.iter().map(|p| kind.stacks(p).lost).sum(),
             seconds,
             us_per_request,
-            whole_share: share_of(&|_, stack| stack.whole),
+            whole_share: share_of(&|_, stack| stack.is_complete),
             named_share: share_of(&|p, stack| {
                 stack.frames.iter().all(|f| p.frames[*f as usize].is_named())
             }),

@@ -234,7 +234,7 @@ mod tests {
 
     fn compare_repeats(mut plan: Plan, repeats: &[Repeat<'_>]) -> Vec<ProtocolComparison> {
         let mut results = Vec::new();
-        for (index, (id, is_h2, block, (connections, per_connection), answers)) in
+        for (index, (id, is_h2, block, (connections, per_connection), responses)) in
             repeats.iter().enumerate()
         {
             let (streams, pipeline) =
@@ -259,10 +259,11 @@ mod tests {
                 plan.load.steps.len() - 1
             });
             let arm = plan.arms.iter().position(|arm| arm.name == *id).expect("it is in the plan");
-            let is_launch_of_repeat = |launch: &Launch| *launch == Launch::alone(arm, *block - 1);
+            let is_launch_of_repeat =
+                |launch: &Launch| *launch == Launch::with_arm(arm, *block - 1);
             let launch =
                 plan.launches.iter().position(is_launch_of_repeat).expect("it is in the plan");
-            let record = fixture::trial_record(plan.trials.len(), fixture::record(*answers));
+            let record = fixture::trial_record(plan.trials.len(), fixture::record(*responses));
             plan.trials.push(Trial { launch, arm, workload: usize::from(*is_h2), step, seed: 0 });
             results.push(trial(&plan, &Facts::default(), None, &record, &CoRunners::default()));
         }

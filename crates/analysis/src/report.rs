@@ -110,7 +110,8 @@ pub struct RunFacts {
     pub order: Vec<Vec<String>>,
     /// Names of the arms that were planned to be loaded at the same time; empty: each ran alone on
     /// its CPUs, or took turns.
-    pub at_once: Vec<String>,
+    #[serde(rename = "at_once")]
+    pub concurrent_arms: Vec<String>,
     /// Name of the arm that others are compared with; `None`: the suite names none.
     pub baseline: Option<String>,
     /// Whether servers and generator swap CPUs from block to block. The conditions of subjects name
@@ -232,8 +233,8 @@ fn repeats_until_answer(run: &Run, report: &Report) -> Option<u32> {
         block(*trial) + 1 == finished_repeats && takes_part(plan.trials[*trial].launch)
     };
     let has_record = |trial: usize| run.trials.iter().any(|record| record.trial == trial);
-    let is_whole = (0..plan.trials.len()).filter(is_of_last_block).all(has_record);
-    (is_whole && finished_repeats < plan.repeats && stopping::is_answered(run, report))
+    let is_complete = (0..plan.trials.len()).filter(is_of_last_block).all(has_record);
+    (is_complete && finished_repeats < plan.repeats && stopping::is_answered(run, report))
         .then_some(finished_repeats)
 }
 
@@ -259,7 +260,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         measured_first: plan.measured_first.clone(),
         workloads: plan.workloads.clone(),
         order: order.collect(),
-        at_once: plan.duet.iter().map(|arm| plan.arms[*arm].name.clone()).collect(),
+        concurrent_arms: plan.duet.iter().map(|arm| plan.arms[*arm].name.clone()).collect(),
         baseline: plan.report.baseline.clone(),
         swaps_cpus: plan.swaps_cpus && plan.repeats > 1,
         markers: plan.report.markers.clone(),
@@ -293,12 +294,12 @@ mod tests {
         plan.arms.push(other);
         plan.load.steps = vec![fixture::step(plan::Arrivals::Closed)];
         plan.launches =
-            (0..3).flat_map(|block| [1, 0].map(|arm| Launch::alone(arm, block))).collect();
+            (0..3).flat_map(|block| [1, 0].map(|arm| Launch::with_arm(arm, block))).collect();
         let trials = plan.launches.iter().enumerate().map(|(launch, planned)| {
             let arm = planned.arms[0];
-            let answers = [200, 100][arm] + u64::from(planned.block);
+            let responses = [200, 100][arm] + u64::from(planned.block);
             plan.trials.push(Trial { launch, arm, workload: 0, step: 0, seed: 0 });
-            fixture::trial_record(launch, fixture::record(answers))
+            fixture::trial_record(launch, fixture::record(responses))
         });
         let trials: Vec<TrialRecord> = trials.collect();
         fixture::run(plan, Vec::new(), trials)

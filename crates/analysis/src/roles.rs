@@ -168,16 +168,16 @@ const ROLES: &[Rule] = &[
 fn matches_pattern(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let Some(mut remainder) = name.strip_prefix(first) else { return false };
     let mut ends_open = false;
     for part in parts {
         ends_open = part.is_empty();
-        match rest.find(part) {
-            Some(index) => rest = &rest[index + part.len()..],
+        match remainder.find(part) {
+            Some(index) => remainder = &remainder[index + part.len()..],
             None => return false,
         }
     }
-    ends_open || rest.is_empty()
+    ends_open || remainder.is_empty()
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use crate::peak::{is_open, missing_repeats};
 use crate::stats::scaling::{Law, ScalingPoint, knee};
 use crate::stats::{REPEATS_FOR_INTERVAL, jackknife, median};
 
-/// Fewest levels for a law, which has three coefficients. With fewer levels it would fit the noise.
+/// Minimum number of levels for a law, which has three coefficients. With fewer levels it would fit
+/// the noise.
 pub const LEVELS_FOR_LAW: usize = 6;
 
 /// Growth of an arm's throughput with the requests in flight, over the closed loops of one workload

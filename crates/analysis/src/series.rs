@@ -230,9 +230,11 @@ mod tests {
         assert_eq!(over, PairUnit::Rounds);
         assert!(estimate.low < estimate.ratio && estimate.ratio < estimate.high, "{estimate:?}");
         assert!((1.019..1.0201).contains(&estimate.ratio), "{estimate:?}");
-        assert!(pairs.are_apart_alone() && base.pairs_with(&higher).are_apart_alone());
+        assert!(
+            pairs.are_apart_as_single_test() && base.pairs_with(&higher).are_apart_as_single_test()
+        );
         // If starts differ as much as servers do, many rounds do not show a difference.
-        assert!(!turns(7, [104.0, 105.0, 99.1]).pairs_with(&base).are_apart_alone());
+        assert!(!turns(7, [104.0, 105.0, 99.1]).pairs_with(&base).are_apart_as_single_test());
         // Loads that began at different times did not take turns with each other.
         let apart = turns(9, [102.0, 103.0, 101.0]).pairs_with(&base);
         assert_eq!(

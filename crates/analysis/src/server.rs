@@ -118,8 +118,8 @@ pub struct ServerUse {
     pub probe_s: Option<f64>,
     /// Share of the machine's CPU time that the hypervisor took.
     pub steal_share: Option<f64>,
-    /// The same in CPU seconds: an upper bound of the time taken from the server. Only rules of
-    /// verdicts read it.
+    /// CPU seconds that the hypervisor took: an upper bound of the time taken from the server. Only
+    /// rules of verdicts read it.
     #[serde(skip)]
     pub(crate) stolen_s: Option<f64>,
     pub intervals: Vec<ServerInterval>,
@@ -196,7 +196,7 @@ pub struct ServerInterval {
     pub threads: usize,
 }
 
-/// Least share of the window that a busy thread runs or waits for a CPU.
+/// Minimum share of the window that a busy thread runs or waits for a CPU.
 const BUSY_THREAD: f64 = 0.25;
 
 /// One party's counters in a sample, with those of the generator and the machine.
@@ -553,7 +553,7 @@ fn others_cpu_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> 
     };
     let watched: Option<f64> = last.sample.parties.iter().map(|used| cpu_s_of(used.party)).sum();
     let others_ns = |sample: &PartySample<'_>| {
-        sample.sample.beside.as_ref().map_or(Some(0), |others| others.cpu_ns)
+        sample.sample.co_runners.as_ref().map_or(Some(0), |others| others.cpu_ns)
     };
     let others_s = others_ns(last)?.saturating_sub(others_ns(first)?) as f64 / 1e9;
     Some((busy_ns as f64 / 1e9 - watched? - others_s).max(0.0))

@@ -21,7 +21,7 @@ use dyno_archive::start::WarmUpSlice;
 
 use crate::stats::median;
 
-/// Fewest rounds for judging a warm-up.
+/// Minimum number of rounds for judging a warm-up.
 pub const MIN_ROUNDS: usize = 8;
 
 /// In a longer warm-up, the last of this many equal parts is tested for a trend.
@@ -36,7 +36,7 @@ const COMPILER_PARTS: usize = 2;
 /// is low because a false alarm costs only a few slices.
 const MIN_RISE_DEVIATIONS: f64 = 0.84;
 
-/// Least growth over the tested rounds that counts as a trend.
+/// Minimum growth over the tested rounds that counts as a trend.
 const MIN_GROWTH: f64 = 1.05;
 
 /// Share of the subject's CPU time, as a mean over the last rounds, above which its compilers count
@@ -54,7 +54,7 @@ pub struct Round {
     /// Share of the CPU time that compiler threads used: 0 to 1. `None`: not known, or no CPU time
     /// was used.
     pub jit_share: Option<f64>,
-    pub answers: u64,
+    pub responses: u64,
 }
 
 /// Groups slices by round. An unfinished round is left out.
@@ -83,7 +83,7 @@ fn round(slices: &[WarmUpSlice]) -> Round {
         throughput_rps: mean(&|s| Some(responses_per_second(s))).unwrap_or(0.0),
         cpu_us_per_request: mean(&cpu_us_per_request),
         jit_share: shares.filter(|(_, cpu)| *cpu > 0).map(|(jit, cpu)| jit as f64 / cpu as f64),
-        answers: slices.iter().map(|s| s.answers).sum(),
+        responses: slices.iter().map(|s| s.responses).sum(),
     }
 }
 
@@ -91,7 +91,7 @@ fn round(slices: &[WarmUpSlice]) -> Round {
 /// logarithm.
 fn responses_per_second(slice: &WarmUpSlice) -> f64 {
     let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
-    (slice.answers as f64 + 0.5) / seconds.max(1e-9)
+    (slice.responses as f64 + 0.5) / seconds.max(1e-9)
 }
 
 /// Returns the CPU time per response of a slice, in µs; `None`: not known, or 0. Samples lie
@@ -99,8 +99,8 @@ fn responses_per_second(slice: &WarmUpSlice) -> f64 {
 #[must_use]
 pub fn cpu_us_per_request(slice: &WarmUpSlice) -> Option<f64> {
     let cpu_us = slice.cpu_ns.filter(|ns| *ns > 0)? as f64 / 1e3;
-    let answers = responses_per_second(slice) * slice.observed_ns as f64 / 1e9;
-    Some(cpu_us / answers.max(1e-9))
+    let responses = responses_per_second(slice) * slice.observed_ns as f64 / 1e9;
+    Some(cpu_us / responses.max(1e-9))
 }
 
 /// State of a server by the rounds so far.
@@ -114,7 +114,7 @@ pub enum WarmUpState {
     Cheaper(f64),
     /// Compiler threads still use this share of the CPU time: 0 to 1.
     Compiling(f64),
-    /// No request was answered in the judged rounds.
+    /// No request got a response in the judged rounds.
     Unanswered,
     Steady,
 }
@@ -134,7 +134,7 @@ pub fn state(rounds: &[Round]) -> WarmUpState {
         return WarmUpState::Early;
     }
     let last = last_part(TREND_PARTS, rounds);
-    if last.iter().all(|r| r.answers == 0) {
+    if last.iter().all(|r| r.responses == 0) {
         return WarmUpState::Unanswered;
     }
     if let Some(share) =
@@ -229,7 +229,7 @@ mod tests {
             throughput_rps: rps,
             cpu_us_per_request: Some(1e6 / rps),
             jit_share: Some(0.0),
-            answers: 100,
+            responses: 100,
         }
     }
 
@@ -404,25 +404,25 @@ mod tests {
 
     #[test]
     fn server_that_never_answers_is_not_waited_for() {
-        let nothing = vec![Round { answers: 0, ..round_of(4.0) }; MIN_ROUNDS];
+        let nothing = vec![Round { responses: 0, ..round_of(4.0) }; MIN_ROUNDS];
         assert_eq!(state(&nothing), WarmUpState::Unanswered);
         assert_eq!(state(&nothing[1..]), WarmUpState::Early);
         let mut nearly = nothing.clone();
-        nearly[0].answers = 1;
+        nearly[0].responses = 1;
         assert_eq!(state(&nearly), WarmUpState::Steady);
         assert_eq!(state(&[]), WarmUpState::Early);
     }
 
     #[test]
     fn rounds_weigh_workloads_alike_and_must_be_complete() {
-        let slice = |round, workload, answers, cpu_ns| WarmUpSlice {
+        let slice = |round, workload, responses, cpu_ns| WarmUpSlice {
             round,
             workload,
             step: 0,
             start_ns: 0,
             end_ns: 100_000_000,
-            answers,
-            right_answers: answers,
+            responses,
+            correct_responses: responses,
             cpu_ns,
             jit_ns: Some(25_000_000),
             observed_ns: 200_000_000,
@@ -430,7 +430,10 @@ mod tests {
         let cpu = Some(50_000_000);
         let all = [slice(0, 0, 10_000, cpu), slice(0, 1, 100, cpu), slice(1, 0, 10_000, cpu)];
         let rounds = rounds(&all);
-        assert_eq!((rounds.len(), rounds[0].answers, rounds[0].jit_share), (1, 10_100, Some(0.5)));
+        assert_eq!(
+            (rounds.len(), rounds[0].responses, rounds[0].jit_share),
+            (1, 10_100, Some(0.5))
+        );
         assert!((rounds[0].throughput_rps / 10_000.0 - 1.0).abs() < 0.01, "{:?}", rounds[0]);
         // 50 ms of CPU time in 200 ms, in which 20,000 and 200 responses came.
         assert!(

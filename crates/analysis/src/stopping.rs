@@ -95,7 +95,8 @@ fn is_contaminated(plan: &Plan, launch: usize, result: &TrialResult) -> bool {
     // With these caveats, a generator that waits for a CPU waits for the server or for itself.
     const OWN: [Code; 3] = [Code::SharedGenerator, Code::Oversubscribed, Code::GeneratorQuota];
     let has_code = |code: &Code| result.caveats.iter().any(|caveat| caveat.code == *code);
-    let shares = plan.launches[launch].arms.iter().any(|arm| !plan.has_generator_apart(*arm));
+    let shares =
+        plan.launches[launch].arms.iter().any(|arm| !plan.has_separate_generator_cpus(*arm));
     // In turns, several generators share a CPU and wait for each other.
     let is_alone = !shares && plan.slice_ns.is_none() && !OWN.iter().any(has_code);
     EXTERNAL.iter().any(has_code) || is_alone && has_code(&Code::GeneratorStarved)

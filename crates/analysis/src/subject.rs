@@ -69,7 +69,7 @@ pub struct SubjectResult {
 impl SubjectFailure {
     /// Whether the server is at fault. A feature that this machine lacks is not the server's fault.
     pub(crate) fn is_servers_fault(&self) -> bool {
-        self.failure.kind.is_the_subjects() && self.failure.kind != FailureKind::Skipped
+        self.failure.kind.is_caused_by_subject() && self.failure.kind != FailureKind::Skipped
     }
 }
 
@@ -107,7 +107,8 @@ pub struct StartupSummary {
     pub listening: Repeated,
     /// Until the first response with the correct status was complete; empty if readiness has
     /// another sign.
-    pub first_answer: Repeated,
+    #[serde(rename = "first_answer")]
+    pub first_response: Repeated,
     /// Until it was ready, by any sign.
     pub ready: Repeated,
     /// CPU time used until it was ready, in milliseconds.
@@ -233,7 +234,7 @@ pub(crate) fn summarize_startup(parts: &[&PartStart]) -> StartupSummary {
     };
     StartupSummary {
         listening: summarize(|s| s.listening_ns),
-        first_answer: summarize(|s| s.first_answer_ns),
+        first_response: summarize(|s| s.first_response_ns),
         ready: summarize(|s| Some(s.ready_ns)),
         cpu: summarize(|s| s.cpu_ns),
     }
@@ -314,7 +315,7 @@ fn failures(
     // succeeded.
     let is_superseded = |s: &StartRecord, failure: &Failure| {
         let later = |other: &&&StartRecord| other.launch == s.launch && other.start > s.start;
-        !failure.kind.is_the_subjects()
+        !failure.kind.is_caused_by_subject()
             && starts.iter().find(later).is_some_and(|other| other.failure.is_none())
     };
     let start_failure = |s: &&StartRecord| {
@@ -345,7 +346,7 @@ fn failures(
         unreported.map(|(protocol, check)| SubjectFailure {
             repeat: launches[s.launch].block + 1,
             failure: Failure {
-                kind: FailureKind::WrongAnswers,
+                kind: FailureKind::IncorrectResponses,
                 message: format!(
                     "over {protocol}, which was not loaded: check {:?}: {}",
                     check.name,
@@ -423,14 +424,14 @@ fn check_name(check: &CheckResult) -> String {
 fn check_summary(results: &[&CheckResult]) -> CheckSummary {
     let failures: Vec<&&CheckResult> = results.iter().filter(|c| !c.ok).collect();
     // An incorrect response is more informative than a late one.
-    let worst = failures.iter().find(|c| c.answered).or(failures.first());
+    let worst = failures.iter().find(|c| c.has_response).or(failures.first());
     let representative = worst.copied().unwrap_or(&results[0]);
     CheckSummary {
         name: check_name(representative),
         protocol: representative.protocol,
         ok: failures.is_empty(),
         waived: failures.iter().any(|c| c.waived),
-        late: !failures.is_empty() && failures.iter().all(|c| !c.answered),
+        late: !failures.is_empty() && failures.iter().all(|c| !c.has_response),
         asked: Some(representative.asked.clone()).filter(|text| !text.is_empty()),
         expected: Some(representative.expected.clone()).filter(|text| !text.is_empty()),
         detail: representative.detail(),
@@ -525,13 +526,17 @@ mod tests {
             vec![
                 refused(0, None, ""),
                 refused(1, Some(FailureKind::Crashed), "it ended"),
-                refused(2, Some(FailureKind::WrongAnswers), &format!("check \"json\": {reported}")),
+                refused(
+                    2,
+                    Some(FailureKind::IncorrectResponses),
+                    &format!("check \"json\": {reported}"),
+                ),
             ],
         );
         let failures: Vec<_> =
             result.failures.iter().map(|f| (f.repeat, f.failure.kind, f.protocol)).collect();
         let h2c = Some(Protocol::H2c);
-        let wrong = FailureKind::WrongAnswers;
+        let wrong = FailureKind::IncorrectResponses;
         assert_eq!(
             failures,
             [(1, wrong, h2c), (2, FailureKind::Crashed, None), (2, wrong, h2c), (3, wrong, None)]
@@ -545,7 +550,7 @@ mod tests {
             let part = &mut warm.parts[0];
             part.startup = Some(start::Startup {
                 listening_ns: Some(ms * MS),
-                first_answer_ns: Some((ms + 1) * MS),
+                first_response_ns: Some((ms + 1) * MS),
                 ready_ns: (ms + 1) * MS,
                 cpu_ns: Some(7 * MS),
             });
@@ -576,7 +581,7 @@ mod tests {
             ],
         );
         assert_eq!(own.startup_ms.listening.values, [10.0, 20.0, 30.0]);
-        assert_eq!(own.startup_ms.first_answer.values, [11.0, 21.0, 31.0]);
+        assert_eq!(own.startup_ms.first_response.values, [11.0, 21.0, 31.0]);
         assert_eq!(own.startup_ms.cpu.values, [7.0; 3]);
         assert_eq!((own.stop_ms.values, own.stop_killed), (vec![20.0, 40.0, 60.0], 2));
         assert_eq!((own.warm_up_s.values.len(), own.limits[0].asked.as_str()), (3, "10"));

@@ -125,7 +125,7 @@ impl StepResult {
 /// Caveats that make a trial invalid because its server responded incorrectly, ended, or violated
 /// its contract.
 const BREAKING: [Code; 5] = [
-    Code::WrongAnswers,
+    Code::IncorrectResponses,
     Code::SubjectFailed,
     Code::ChecksFailed,
     Code::Unsolicited,
@@ -133,7 +133,7 @@ const BREAKING: [Code; 5] = [
 ];
 
 /// Caveats that make a trial invalid because too many requests got no response.
-const LOSING: [Code; 3] = [Code::NoAnswers, Code::Errors, Code::Outage];
+const LOSING: [Code; 3] = [Code::NoCorrectResponse, Code::Errors, Code::Outage];
 
 /// Caveats that attribute missing responses to causes outside of the server.
 const EXCUSING: [Code; 3] = [Code::DroppedPackets, Code::GeneratorStopped, Code::BackendFailed];
@@ -182,12 +182,12 @@ impl TrialResult {
     /// Whether any request got an incorrect response or none, or the server violated its contract,
     /// for any reason.
     pub(crate) fn has_failure(&self) -> bool {
-        let is_fault = self.caveats.iter().any(|caveat| TrialResult::is_servers_code(caveat.code));
+        let is_fault = self.caveats.iter().any(|caveat| TrialResult::is_server_code(caveat.code));
         !self.refused && (is_fault || self.load.outcomes.not_ok().next().is_some())
     }
 
     /// Whether a caveat is about the server's behaviour.
-    pub(crate) fn is_servers_code(code: Code) -> bool {
+    pub(crate) fn is_server_code(code: Code) -> bool {
         BREAKING.contains(&code) || LOSING.contains(&code)
     }
 
@@ -284,7 +284,7 @@ fn requested_load(plan: &Plan, record: &TrialRecord) -> load::LoadConfig {
         load::LoadConfig::new(workload, &plan.load_of_trial(planned), step, planned.seed);
     let load_config =
         load::LoadConfig { import_changes: plan.import_changes.clone(), ..load_config };
-    load_config.with_concurrent_loads(record.load.at_once)
+    load_config.with_concurrent_loads(record.load.concurrent_loads)
 }
 
 /// Inputs of the result of a trial's load.
@@ -305,24 +305,24 @@ impl<'a> LoadJudge<'a> {
         party: Party,
         used: &dyn Fn(&LoadRecord) -> ServerUse,
     ) -> CountedPart<'a> {
-        let whole = turns::to_own_time(&self.record.load);
-        let server = used(&whole);
-        let load = self.load(&whole, &server);
+        let own_time = turns::to_own_time(&self.record.load);
+        let server = used(&own_time);
+        let load = self.load(&own_time, &server);
         let levels = match (self.turns, self.duet) {
-            (Some(turns), _) => window_levels::rounds(turns, whole.window_ns),
+            (Some(turns), _) => window_levels::rounds(turns, own_time.window_ns),
             (None, None) => window_levels::intervals(&load, &server),
             // Levels depend on the other servers that are loaded at the same time.
             (None, Some(_)) => Vec::new(),
         };
         let steadiness = window_levels::steadiness(&levels);
         let from_ns = steadiness.as_ref().filter(|_| self.turns.is_none()).and_then(|levels| {
-            counted_window::counted_start(&whole, party, (&load, &server), levels)
+            counted_window::counted_start(&own_time, party, (&load, &server), levels)
         });
         let steadiness = steadiness.map(|levels| levels.with_counted_start(from_ns));
         let Some(from_ns) = from_ns else {
-            return CountedPart { own: whole, load, server, steadiness };
+            return CountedPart { own: own_time, load, server, steadiness };
         };
-        let later = counted_window::with_later_window(&whole, from_ns);
+        let later = counted_window::with_later_window(&own_time, from_ns);
         let server = used(&later);
         let load = counted_window::result_in_window(load, self.load(&later, &server));
         CountedPart { own: Cow::Owned(later), load, server, steadiness }

@@ -1,6 +1,6 @@
 //! Evaluates loads that took turns: their own time, their rounds, and the activity of idle servers.
 
-mod rest;
+mod others_turns;
 
 use std::borrow::Cow;
 
@@ -67,13 +67,13 @@ impl TurnsResult {
             .filter(|share| share.is_finite());
         let (opens, closes) = record.window_ns;
         let own_ns = turns.own_ns(closes) - turns.own_ns(opens);
-        let rest_per_own = closes.saturating_sub(opens) as f64 / own_ns.max(1) as f64 - 1.0;
+        let others_per_own = closes.saturating_sub(opens) as f64 / own_ns.max(1) as f64 - 1.0;
         Some(TurnsResult {
             slice_s: length_ns as f64 / 1e9,
             began_ns: record.began_ns,
             idle_cpus,
             idle_share,
-            carried_share: idle_share.map(|share| share * rest_per_own),
+            carried_share: idle_share.map(|share| share * others_per_own),
             throughput_rps: turns.inner_rate(record, record.window_ns),
             rounds: turns
                 .rounds(record.window_ns)
@@ -103,7 +103,7 @@ pub(crate) fn to_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
     let on_clock =
         |at: u64| at.checked_sub(record.began_ns).map_or(at, |at| record.began_ns + own(at));
     let mut samples: Vec<Sample> = Vec::new();
-    for mut sample in rest::samples_without_rest(record, &turns) {
+    for mut sample in others_turns::samples_without_others_turns(record, &turns) {
         sample.at_ns = on_clock(sample.at_ns);
         // Between two turns only the last sample remains, because work after a turn belongs to it.
         if let Some(before) = samples.pop_if(|last| last.at_ns >= sample.at_ns) {
@@ -199,7 +199,7 @@ impl<'a> Turns<'a> {
     }
 
     /// Returns the share of a stretch of time that belongs to others: 0 to 1.
-    fn rest_share(&self, from: u64, to: u64) -> f64 {
+    fn others_share(&self, from: u64, to: u64) -> f64 {
         let own_ns = self.own_ns(to).saturating_sub(self.own_ns(from));
         1.0 - own_ns as f64 / to.saturating_sub(from).max(1) as f64
     }
@@ -235,7 +235,7 @@ impl<'a> Turns<'a> {
         };
         let inner = || measured_intervals(record, within).filter(is_inner);
         let inner_ns: u64 = inner().map(|interval| interval.end_ns - interval.start_ns).sum();
-        let right: u64 = inner().map(Interval::right_answers).sum();
+        let right: u64 = inner().map(Interval::correct_responses).sum();
         (inner_ns > 0).then(|| right as f64 / (inner_ns as f64 / 1e9))
     }
 
@@ -254,12 +254,12 @@ pub(crate) fn cpu_us_per_request(
     party: Party,
     (from, to): (u64, u64),
 ) -> Option<f64> {
-    let answers: u64 = measured_intervals(record, (from, to)).map(Interval::answers).sum();
+    let responses: u64 = measured_intervals(record, (from, to)).map(Interval::responses).sum();
     let nearest = |at: u64| {
         record.samples.iter().min_by_key(|sample| sample.at_ns.abs_diff(record.began_ns + at))
     };
     let cpu_ns = cpu_between(nearest(from)?, nearest(to)?, party)?;
-    (answers > 0).then(|| cpu_ns as f64 / 1e3 / answers as f64)
+    (responses > 0).then(|| cpu_ns as f64 / 1e3 / responses as f64)
 }
 
 /// Returns the measured intervals within a stretch of time.

@@ -206,7 +206,7 @@ fn generator(t: &TrialResult) -> UseRow {
     let client = &t.load.client;
     row(
         "the generator",
-        cell(Some(client.room.need), Unit::Share, "of its CPU needed", ""),
+        cell(Some(client.headroom.need), Unit::Share, "of its CPU needed", ""),
         cell(
             client
                 .run_delay_s

@@ -36,7 +36,8 @@ pub struct KnownStep {
     pub load: String,
     pub user: User,
     /// The correct verdicts. The first names the true cause; the others are other names of it.
-    pub right: Vec<Resource>,
+    #[serde(rename = "right")]
+    pub correct_verdicts: Vec<Resource>,
     pub verdict: Resource,
     pub confidence: Confidence,
     pub sentence: String,
@@ -57,17 +58,17 @@ impl KnownStep {
         behaviour: &str,
         load: String,
         user: User,
-        right: Vec<Resource>,
+        correct_verdicts: Vec<Resource>,
     ) -> KnownStep {
         let Limiter { resource, confidence, sentence, evidence, .. } = trial.limiter.clone();
         let others_cpus = trial.machine.others_cpus();
-        let right = add_other_programs(right, others_cpus.unwrap_or(0.0));
+        let correct_verdicts = add_other_programs(correct_verdicts, others_cpus.unwrap_or(0.0));
         let invalid_caveats = trial.caveats.iter().filter(|c| c.severity == Severity::Invalid);
         KnownStep {
             behaviour: behaviour.into(),
             load,
             user,
-            right,
+            correct_verdicts,
             verdict: resource,
             confidence,
             sentence,
@@ -86,17 +87,17 @@ impl KnownStep {
     }
 
     #[must_use]
-    pub fn is_right(&self) -> bool {
-        self.right.contains(&self.verdict)
+    pub fn is_correct(&self) -> bool {
+        self.correct_verdicts.contains(&self.verdict)
     }
 
     fn is_high_wrong(&self) -> bool {
-        self.confidence == Confidence::High && !self.is_right()
+        self.confidence == Confidence::High && !self.is_correct()
     }
 
     /// Returns the true cause. `None`: no verdict counts as correct.
     fn cause(&self) -> Option<Resource> {
-        self.right.first().copied()
+        self.correct_verdicts.first().copied()
     }
 }
 
@@ -105,14 +106,14 @@ const OTHERS_LIMIT: f64 = 0.2;
 
 /// Adds `other_programs` to the correct verdicts of a CPU-bound server if other programs use many
 /// CPUs, because the server would be faster with these CPUs.
-fn add_other_programs(mut right: Vec<Resource>, others_cpus: f64) -> Vec<Resource> {
+fn add_other_programs(mut verdicts: Vec<Resource>, others_cpus: f64) -> Vec<Resource> {
     const USE_CPU: [Resource; 4] =
         [Resource::ServerCpu, Resource::ServerThread, Resource::Gc, Resource::Jit];
-    let wants_cpu = right.iter().any(|resource| USE_CPU.contains(resource));
-    if wants_cpu && others_cpus >= OTHERS_LIMIT && !right.contains(&Resource::OtherPrograms) {
-        right.push(Resource::OtherPrograms);
+    let wants_cpu = verdicts.iter().any(|resource| USE_CPU.contains(resource));
+    if wants_cpu && others_cpus >= OTHERS_LIMIT && !verdicts.contains(&Resource::OtherPrograms) {
+        verdicts.push(Resource::OtherPrograms);
     }
-    right
+    verdicts
 }
 
 /// A behaviour that was not measured.
@@ -131,7 +132,8 @@ pub struct MatrixCell {
     pub confidence: Confidence,
     pub steps: usize,
     /// Number of these steps for which this verdict is correct.
-    pub right: usize,
+    #[serde(rename = "right")]
+    pub correct: usize,
 }
 
 /// The result of `dyno calibrate --verdicts`.
@@ -142,9 +144,11 @@ pub struct Validation {
     /// Steps whose verdicts are judged: the valid ones, and those whose true cause is the machine.
     pub judged: usize,
     /// Share of these whose verdict is correct. `None`: none was judged.
-    pub right: Option<f64>,
+    #[serde(rename = "right")]
+    pub correct_share: Option<f64>,
     /// Share of the correct verdicts that have high confidence. `None`: none is correct.
-    pub right_high: Option<f64>,
+    #[serde(rename = "right_high")]
+    pub correct_high_share: Option<f64>,
     /// Wrong verdicts with high confidence.
     pub high_wrong: usize,
     /// Steps that are not judged, because the report marks them as invalid.
@@ -161,21 +165,21 @@ impl Validation {
     pub fn new(machine: String, steps: Vec<KnownStep>, not_run: Vec<NotRun>) -> Validation {
         let (judged, invalid_steps): (Vec<_>, Vec<_>) =
             steps.into_iter().partition(KnownStep::is_judged);
-        let right = judged.iter().filter(|step| step.is_right());
-        let (right, right_high) = right.fold((0, 0), |(all, high), step| {
-            (all + 1, high + usize::from(step.confidence == Confidence::High))
+        let correct = judged.iter().filter(|step| step.is_correct());
+        let (correct, correct_high) = correct.fold((0, 0), |(correct, high), step| {
+            (correct + 1, high + usize::from(step.confidence == Confidence::High))
         });
         let matrix = matrix(&judged);
         let (count, high_wrong) =
             (judged.len(), judged.iter().filter(|step| step.is_high_wrong()).count());
-        let mut wrong: Vec<_> = judged.into_iter().filter(|step| !step.is_right()).collect();
+        let mut wrong: Vec<_> = judged.into_iter().filter(|step| !step.is_correct()).collect();
         wrong.sort_by_key(|step| rank(step.confidence));
         Validation {
             schema: SCHEMA,
             machine,
             judged: count,
-            right: share(right, count),
-            right_high: share(right_high, right),
+            correct_share: share(correct, count),
+            correct_high_share: share(correct_high, correct),
             high_wrong,
             invalid: invalid_steps.len(),
             matrix,
@@ -186,8 +190,8 @@ impl Validation {
     }
 }
 
-fn share(part: usize, whole: usize) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
+fn share(part: usize, total: usize) -> Option<f64> {
+    (total > 0).then(|| part as f64 / total as f64)
 }
 
 /// Returns the place of a confidence in the matrix, the highest first.
@@ -207,11 +211,11 @@ fn matrix(judged: &[KnownStep]) -> Vec<MatrixCell> {
         let is_same =
             |c: &MatrixCell| (c.cause, c.verdict, c.confidence) == (cause, verdict, confidence);
         let index = cells.iter().position(is_same).unwrap_or_else(|| {
-            cells.push(MatrixCell { cause, verdict, confidence, steps: 0, right: 0 });
+            cells.push(MatrixCell { cause, verdict, confidence, steps: 0, correct: 0 });
             cells.len() - 1
         });
         cells[index].steps += 1;
-        cells[index].right += usize::from(step.is_right());
+        cells[index].correct += usize::from(step.is_correct());
     }
     cells.sort_by_key(|cell| (cell.cause, cell.verdict, rank(cell.confidence)));
     cells
@@ -223,12 +227,12 @@ mod tests {
     use Confidence::{High, Low, Medium};
     use Resource::{Concurrency, Elsewhere, Lock, Unknown, Workers};
 
-    fn step(right: &[Resource], verdict: Resource, confidence: Confidence) -> KnownStep {
+    fn step(correct: &[Resource], verdict: Resource, confidence: Confidence) -> KnownStep {
         KnownStep {
             behaviour: "known".into(),
             load: "8 connections".into(),
             user: User::Root,
-            right: right.to_vec(),
+            correct_verdicts: correct.to_vec(),
             verdict,
             confidence,
             sentence: String::new(),
@@ -256,7 +260,7 @@ mod tests {
             invalid,
         ]);
         assert_eq!((all.judged, all.invalid, all.high_wrong), (4, 1, 1));
-        assert_eq!((all.right, all.right_high), (Some(0.5), Some(0.5)));
+        assert_eq!((all.correct_share, all.correct_high_share), (Some(0.5), Some(0.5)));
         let wrong: Vec<_> = all.wrong.iter().map(|step| step.verdict).collect();
         assert_eq!(wrong, [Workers, Concurrency], "high confidence comes first");
     }
@@ -282,7 +286,10 @@ mod tests {
         let invalid =
             KnownStep { invalid: vec![Code::GeneratorBusy], ..step(&[Lock], Workers, High) };
         let all = validation(vec![invalid]);
-        assert_eq!((all.judged, all.high_wrong, all.right, all.right_high), (0, 0, None, None));
+        assert_eq!(
+            (all.judged, all.high_wrong, all.correct_share, all.correct_high_share),
+            (0, 0, None, None)
+        );
         assert!(all.matrix.is_empty() && all.wrong.is_empty());
     }
 
@@ -297,7 +304,10 @@ mod tests {
     #[test]
     fn validation_without_correct_steps_has_no_share() {
         let all = validation(vec![step(&[Lock], Workers, Low)]);
-        assert_eq!((all.right, all.right_high, all.high_wrong), (Some(0.0), None, 0));
+        assert_eq!(
+            (all.correct_share, all.correct_high_share, all.high_wrong),
+            (Some(0.0), None, 0)
+        );
     }
 
     #[test]
@@ -309,7 +319,8 @@ mod tests {
             step(&[Elsewhere, Lock], Lock, High),
             step(&[Elsewhere], Lock, High),
         ]);
-        let cells = all.matrix.iter().map(|c| (c.cause, c.verdict, c.confidence, c.steps, c.right));
+        let cells =
+            all.matrix.iter().map(|c| (c.cause, c.verdict, c.confidence, c.steps, c.correct));
         let cells: Vec<_> = cells.collect();
         let expected =
             [(Lock, Lock, High, 2, 2), (Lock, Lock, Low, 1, 1), (Elsewhere, Lock, High, 2, 1)];

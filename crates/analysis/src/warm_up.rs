@@ -64,7 +64,7 @@ pub fn point(slice: &WarmUpSlice) -> WarmUpPoint {
         step: slice.step,
         start_s: slice.start_ns as f64 / 1e9,
         end_s: slice.end_ns as f64 / 1e9,
-        throughput_rps: if seconds > 0.0 { slice.answers as f64 / seconds } else { 0.0 },
+        throughput_rps: if seconds > 0.0 { slice.responses as f64 / seconds } else { 0.0 },
         cpu_us_per_request: steady_state::cpu_us_per_request(slice),
         jit_share: share.map(|(jit, cpu)| jit as f64 / cpu as f64),
     }

@@ -17,16 +17,16 @@ use crate::server::ServerUse;
 use crate::stats::{changes, median};
 use crate::turns::{RoundResult, TurnsResult};
 
-/// Fewest intervals for levels to be distinguished from noise.
+/// Minimum number of intervals for levels to be distinguished from noise.
 pub const MIN_INTERVALS: usize = 10;
 
-/// Least share of the window that the highest level must last at its end to count as a level.
+/// Minimum share of the window that the highest level must last at its end to count as a level.
 const MIN_LAST_SHARE: f64 = 0.2;
 
-/// Least relative difference between two levels.
+/// Minimum relative difference between two levels.
 const MIN_LEVEL_DIFFERENCE: f64 = 0.05;
 
-/// Fewest intervals of a piece.
+/// Minimum number of intervals of a piece.
 const MIN_PIECE_INTERVALS: usize = 3;
 
 /// Penalty of a change, as a multiple of the variance of the noise times the logarithm of the
@@ -34,7 +34,7 @@ const MIN_PIECE_INTERVALS: usize = 3;
 /// correlated.
 const PENALTY: f64 = 4.0;
 
-/// Least assumed noise, as a share, because constant values would have no noise.
+/// Minimum assumed noise, as a share, because constant values would have no noise.
 const MIN_NOISE: f64 = 0.003;
 
 /// Levels of throughput within the measured window.
@@ -244,10 +244,10 @@ fn fill_gaps(intervals: &[IntervalValues], values: &[f64]) -> Option<Vec<f64>> {
     };
     let responses =
         |interval: &IntervalValues| interval.throughput_rps * (interval.end_s - interval.start_s);
-    let answered: Vec<f64> =
+    let non_empty: Vec<f64> =
         intervals.iter().map(responses).filter(|number| *number > 0.0).collect();
     let is_known = empty as f64 <= MAX_EMPTY_SHARE * values.len() as f64
-        || median(&answered).is_some_and(|number| number >= MIN_RESPONSES);
+        || median(&non_empty).is_some_and(|number| number >= MIN_RESPONSES);
     is_known.then(|| intervals.iter().zip(values).map(fill).collect())
 }
 

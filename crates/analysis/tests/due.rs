@@ -105,7 +105,7 @@ fn record(played: &SimulationResult) -> LoadRecord {
     let report = played.report.clone();
     LoadRecord {
         slices_ns: None,
-        at_once: None,
+        concurrent_loads: None,
         began_ns: 0,
         window_ns: report.window_ns,
         books: report.books,
@@ -165,6 +165,7 @@ fn result(played: &SimulationResult, config: &WorkerConfig, arrivals: &Arrivals)
         until_steady: None,
         still_warming: plan::StillWarming::Refused,
         proxy_protocol: None,
+        connection: plan::ConnectionSettings::default(),
         order: plan::Order::Fixed,
         warmup_ns: config.window.warmup_ns,
         duration_ns: config.window.duration_ns.unwrap_or(0),

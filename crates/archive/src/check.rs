@@ -27,7 +27,7 @@ use crate::{Interval, LoadRecord, Party, Sample, StartRecord, TrialRecord};
 /// Result of a check. `Err`: the problem, as the second half of a sentence about the file.
 pub(crate) type FileCheck = Result<(), String>;
 
-pub(crate) fn header(header: &RunHeader) -> FileCheck {
+pub(crate) fn check_header(header: &RunHeader) -> FileCheck {
     let plan = &header.plan;
     let empty = |list: &str| Err(format!("the plan has no {list}"));
     if plan.workloads.is_empty() {
@@ -42,14 +42,14 @@ pub(crate) fn header(header: &RunHeader) -> FileCheck {
     check_unique("subjects", plan.subjects.iter().map(crate::plan::Subject::id))?;
     check_unique("back ends", plan.backends.iter().map(|b| b.name.clone()))?;
     check_unique("workloads", plan.workloads.iter().map(|w| w.name.clone()))?;
-    at_most("`repeats`", u64::from(plan.repeats), u64::from(REPEATS))?;
-    at_most("`load.threads`", u64::from(plan.load.threads), GENERATOR_THREADS as u64)?;
+    check_maximum("`repeats`", u64::from(plan.repeats), u64::from(REPEATS))?;
+    check_maximum("`load.threads`", u64::from(plan.load.threads), GENERATOR_THREADS as u64)?;
     check_unique("arms", plan.arms.iter().map(|arm| arm.name.clone()))?;
-    plan.arms.iter().try_for_each(arm)?;
+    plan.arms.iter().try_for_each(check_arm_limits)?;
     plan.backends
         .iter()
-        .try_for_each(|b| positive("`limits.cpus` of a back end", b.limits.cpus))?;
-    plan.load.steps.iter().enumerate().try_for_each(|(i, s)| step(i, s))?;
+        .try_for_each(|b| check_positive("`limits.cpus` of a back end", b.limits.cpus))?;
+    plan.load.steps.iter().enumerate().try_for_each(|(i, s)| check_step(i, s))?;
     if let Some(search) = &plan.search {
         if !(search.width > 0.0 && search.width <= 1.0) {
             return Err(format!(
@@ -62,27 +62,27 @@ pub(crate) fn header(header: &RunHeader) -> FileCheck {
         }
     }
     for marker in &plan.report.markers {
-        positive("`connections` of a marker", Some(marker.connections))?;
+        check_positive("`connections` of a marker", Some(marker.connections))?;
     }
-    indices(plan)
+    check_indices(plan)
 }
 
-fn arm(arm: &Arm) -> FileCheck {
+fn check_arm_limits(arm: &Arm) -> FileCheck {
     let name = &arm.name;
-    positive(&format!("`limits.cpus` of arm {name:?}"), arm.conditions.limits.cpus)?;
+    check_positive(&format!("`limits.cpus` of arm {name:?}"), arm.conditions.limits.cpus)?;
     if let Some(level) = arm.level.filter(|level| !level.is_finite() || level.abs() > COUNT as f64)
     {
         return Err(format!("the level of arm {name:?} is {level}"));
     }
     let threads = arm.conditions.load.threads.unwrap_or(1);
-    at_most(
+    check_maximum(
         &format!("`load.threads` of arm {name:?}"),
         u64::from(threads),
         GENERATOR_THREADS as u64,
     )
 }
 
-fn indices(plan: &Plan) -> FileCheck {
+fn check_indices(plan: &Plan) -> FileCheck {
     let check_subject =
         |owner: String, index| check_index(&owner, "subject", index, plan.subjects.len());
     let check_workload =
@@ -132,7 +132,7 @@ fn indices(plan: &Plan) -> FileCheck {
     Ok(())
 }
 
-fn step(index: usize, step: &Step) -> FileCheck {
+fn check_step(index: usize, step: &Step) -> FileCheck {
     let factors = [step.connections, step.streams, step.pipeline];
     let in_flight = factors.into_iter().try_fold(1u32, u32::checked_mul);
     if in_flight.is_none_or(|n| n == 0 || n > IN_FLIGHT) {
@@ -142,7 +142,7 @@ fn step(index: usize, step: &Step) -> FileCheck {
             factors[0], factors[1], factors[2]
         ));
     }
-    let check_rate = |rate| positive(&format!("the rate of step {index}"), Some(rate));
+    let check_rate = |rate| check_positive(&format!("the rate of step {index}"), Some(rate));
     match &step.arrivals {
         Arrivals::Closed | Arrivals::Trace { .. } => Ok(()),
         Arrivals::Constant { rate } | Arrivals::Poisson { rate } => check_rate(*rate),
@@ -158,19 +158,19 @@ fn step(index: usize, step: &Step) -> FileCheck {
     }
 }
 
-pub(crate) fn start(plan: &Plan, start: &StartRecord) -> FileCheck {
+pub(crate) fn check_start(plan: &Plan, start: &StartRecord) -> FileCheck {
     check_index("this start", "launch", start.launch, plan.launches.len())?;
     check_unique("parts", start.parts.iter().map(|p| p.party))?;
     let launch = &plan.launches[start.launch];
     start
         .parts
         .iter()
-        .try_for_each(|part| party("a part of this start", plan, launch, part.party))?;
-    start.parts.iter().try_for_each(part)
+        .try_for_each(|part| check_party("a part of this start", plan, launch, part.party))?;
+    start.parts.iter().try_for_each(check_part)
 }
 
 /// Checks the index of a party. A start has a subject for each arm, and a load has one generator.
-fn party(owner: &str, plan: &Plan, launch: &Launch, party: Party) -> FileCheck {
+fn check_party(owner: &str, plan: &Plan, launch: &Launch, party: Party) -> FileCheck {
     match party {
         Party::Subject(index) => check_index(owner, "subject", index, launch.arms.len()),
         Party::Backend(index) => check_index(owner, "back end", index, plan.backends.len()),
@@ -178,24 +178,24 @@ fn party(owner: &str, plan: &Plan, launch: &Launch, party: Party) -> FileCheck {
     }
 }
 
-fn part(part: &PartStart) -> FileCheck {
+fn check_part(part: &PartStart) -> FileCheck {
     for ns in part
         .startup
         .iter()
-        .flat_map(|s| [s.listening_ns, s.first_answer_ns, Some(s.ready_ns)])
+        .flat_map(|s| [s.listening_ns, s.first_response_ns, Some(s.ready_ns)])
         .flatten()
     {
-        at_most("a time of the start-up", ns, DURATION_NS)?;
+        check_maximum("a time of the start-up", ns, DURATION_NS)?;
     }
-    at_most("`seeded_ns`", part.seeded_ns.unwrap_or(0), DURATION_NS)?;
-    at_most("`took_ns`", part.stop.map_or(0, |s| s.took_ns), DURATION_NS)
+    check_maximum("`seeded_ns`", part.seeded_ns.unwrap_or(0), DURATION_NS)?;
+    check_maximum("`took_ns`", part.stop.map_or(0, |s| s.took_ns), DURATION_NS)
 }
 
 /// First version of the format that records ages by outcome.
 const FIRST_WITH_AGES: u32 = 3;
 
 /// Checks a trial. `version`: version of the archive's format.
-pub(crate) fn trial(
+pub(crate) fn check_trial(
     header: &RunHeader,
     starts: &[StartRecord],
     version: u32,
@@ -215,11 +215,14 @@ pub(crate) fn trial(
         ));
     }
     for used in trial.load.samples.iter().flat_map(|s| &s.parties) {
-        party("a sample", plan, &plan.launches[planned.launch], used.party)?;
+        check_party("a sample", plan, &plan.launches[planned.launch], used.party)?;
     }
-    positive("`throughput_rps` of its ceiling", trial.ceiling.as_ref().map(|c| c.throughput_rps))?;
-    load(&trial.load, version >= FIRST_WITH_AGES)?;
-    plan_check::load(plan, planned, &trial.load)?;
+    check_positive(
+        "`throughput_rps` of its ceiling",
+        trial.ceiling.as_ref().map(|c| c.throughput_rps),
+    )?;
+    check_load(&trial.load, version >= FIRST_WITH_AGES)?;
+    plan_check::check_planned_load(plan, planned, &trial.load)?;
     // A run may be resumed on another machine, but the header has the facts of the first one.
     if header.resumptions.is_empty() {
         plan_check::check_resources(&header.facts, &trial.load)
@@ -228,13 +231,13 @@ pub(crate) fn trial(
     }
 }
 
-fn frame(frame: &Frame) -> FileCheck {
-    frame.name.iter().chain(&frame.module).try_for_each(|name| one_line(name))
+fn check_frame(frame: &Frame) -> FileCheck {
+    frame.name.iter().chain(&frame.module).try_for_each(|name| check_one_line(name))
 }
 
 /// Checks that a name from an archive has one line, because reports print it in line-based files.
-fn one_line(name: &str) -> FileCheck {
-    at_most("the length of a name in it", name.len() as u64, FUNCTION_NAME_BYTES as u64)?;
+fn check_one_line(name: &str) -> FileCheck {
+    check_maximum("the length of a name in it", name.len() as u64, FUNCTION_NAME_BYTES as u64)?;
     if name.chars().any(char::is_control) {
         Err("a name in it has control characters".into())
     } else {
@@ -243,36 +246,42 @@ fn one_line(name: &str) -> FileCheck {
 }
 
 /// Checks a profile. `trials`: number of trials of the plan.
-pub(crate) fn profile(trials: usize, profile: &ProfileRecord) -> FileCheck {
+pub(crate) fn check_profile(trials: usize, profile: &ProfileRecord) -> FileCheck {
     check_index("it", "trial", profile.trial, trials)?;
-    at_most("its length", profile.length_ns, DURATION_NS)?;
-    at_most("its answers", profile.answers, COUNT)?;
-    at_most("its CPU time", profile.cpu_ns.unwrap_or(0), SINCE_BOOT)?;
-    profile.frames.iter().try_for_each(frame)?;
+    check_maximum("its length", profile.length_ns, DURATION_NS)?;
+    check_maximum("its responses", profile.responses, COUNT)?;
+    check_maximum("its CPU time", profile.cpu_ns.unwrap_or(0), SINCE_BOOT)?;
+    profile.frames.iter().try_for_each(check_frame)?;
     for stacks in [&profile.running, &profile.waiting] {
-        at_most("the period of its stacks", stacks.period_ns, DURATION_NS)?;
-        at_most("its stacks", stacks.stacks.len() as u64, SAMPLES as u64)?;
+        check_maximum("the period of its stacks", stacks.period_ns, DURATION_NS)?;
+        check_maximum("its stacks", stacks.stacks.len() as u64, SAMPLES as u64)?;
         // The sums of samples and of their times must not overflow.
         let samples =
             stacks.stacks.iter().try_fold(stacks.lost, |sum, stack| sum.checked_add(stack.samples));
         let time = samples.and_then(|samples| samples.checked_mul(stacks.period_ns));
-        at_most("the time that its samples represent", time.unwrap_or(u64::MAX), i64::MAX as u64)?;
+        check_maximum(
+            "the time that its samples represent",
+            time.unwrap_or(u64::MAX),
+            i64::MAX as u64,
+        )?;
         for stack in &stacks.stacks {
-            at_most("the frames of a stack", stack.frames.len() as u64, STACK_FRAMES as u64)?;
+            check_maximum("the frames of a stack", stack.frames.len() as u64, STACK_FRAMES as u64)?;
             let mut frames = stack.frames.iter();
             frames.try_for_each(|frame| {
                 check_index("a stack of it", "frame", *frame as usize, profile.frames.len())
             })?;
-            [&stack.thread, &stack.process].into_iter().try_for_each(|name| one_line(name))?;
+            [&stack.thread, &stack.process]
+                .into_iter()
+                .try_for_each(|name| check_one_line(name))?;
         }
     }
     Ok(())
 }
 
 /// Checks a search. `trials`: number of trials of the plan.
-pub(crate) fn search(trials: usize, search: &SearchRecord) -> FileCheck {
+pub(crate) fn check_search(trials: usize, search: &SearchRecord) -> FileCheck {
     check_index("it", "trial", search.trial, trials)?;
-    at_most("its loads", search.loads.len() as u64, SEARCH_LOADS as u64)?;
+    check_maximum("its loads", search.loads.len() as u64, SEARCH_LOADS as u64)?;
     for search_load in &search.loads {
         if !SEARCH_RATES.contains(&search_load.rate) {
             return Err(format!(
@@ -280,30 +289,34 @@ pub(crate) fn search(trials: usize, search: &SearchRecord) -> FileCheck {
                 search_load.rate
             ));
         }
-        load(&search_load.load, true)?;
-        plan_check::check_search(search_load)?;
+        check_load(&search_load.load, true)?;
+        plan_check::check_search_load(search_load)?;
     }
     Ok(())
 }
 
 /// Checks a load. `has_ages`: whether the archive records ages by outcome.
-fn load(load: &LoadRecord, has_ages: bool) -> FileCheck {
+fn check_load(load: &LoadRecord, has_ages: bool) -> FileCheck {
     let (opens, closes) = load.window_ns;
     if opens > closes {
         return Err(format!("the window begins at {opens} ns, after its end at {closes} ns"));
     }
-    at_most("the number of intervals", load.intervals.len() as u64, INTERVALS as u64)?;
-    at_most("the number of samples", load.samples.len() as u64, SAMPLES as u64)?;
-    at_most("the number of threads", load.client.threads.len() as u64, GENERATOR_THREADS as u64)?;
-    intervals(&load.intervals)?;
-    samples(&load.samples)?;
-    books::load(load, has_ages)?;
+    check_maximum("the number of intervals", load.intervals.len() as u64, INTERVALS as u64)?;
+    check_maximum("the number of samples", load.samples.len() as u64, SAMPLES as u64)?;
+    check_maximum(
+        "the number of threads",
+        load.client.threads.len() as u64,
+        GENERATOR_THREADS as u64,
+    )?;
+    check_intervals(&load.intervals)?;
+    check_samples(&load.samples)?;
+    books::check_counts(load, has_ages)?;
     counters::check_growth(&load.samples)?;
-    load.slices_ns.as_deref().map_or(Ok(()), |turns| slices(load, turns))
+    load.slices_ns.as_deref().map_or(Ok(()), |turns| check_slices(load, turns))
 }
 
-fn slices(load: &LoadRecord, turns: &[(u64, u64)]) -> FileCheck {
-    at_most("the number of turns", turns.len() as u64, INTERVALS as u64)?;
+fn check_slices(load: &LoadRecord, turns: &[(u64, u64)]) -> FileCheck {
+    check_maximum("the number of turns", turns.len() as u64, INTERVALS as u64)?;
     if !turns.iter().all(|(start, end)| start < end) || !turns.is_sorted_by(|a, b| a.1 <= b.0) {
         return Err("the turns are not in order".into());
     }
@@ -316,7 +329,7 @@ fn slices(load: &LoadRecord, turns: &[(u64, u64)]) -> FileCheck {
     Ok(())
 }
 
-fn intervals(all: &[Interval]) -> FileCheck {
+fn check_intervals(all: &[Interval]) -> FileCheck {
     if let Some(i) = all.iter().find(|i| i.end_ns < i.start_ns) {
         return Err(format!(
             "an interval begins at {} ns, after its end at {} ns",
@@ -327,7 +340,7 @@ fn intervals(all: &[Interval]) -> FileCheck {
     is_sorted.then_some(()).ok_or("the intervals are not in order".into())
 }
 
-fn samples(all: &[Sample]) -> FileCheck {
+fn check_samples(all: &[Sample]) -> FileCheck {
     if !all.is_sorted_by_key(|s| s.at_ns) {
         return Err("the samples are not in order".into());
     }
@@ -336,9 +349,13 @@ fn samples(all: &[Sample]) -> FileCheck {
         sample.parties.iter().try_for_each(|p| {
             let most =
                 if let Party::Generator(_) = p.party { GENERATOR_THREADS } else { SUBJECT_THREADS };
-            at_most("the number of threads in a sample", p.threads.len() as u64, most as u64)?;
+            check_maximum(
+                "the number of threads in a sample",
+                p.threads.len() as u64,
+                most as u64,
+            )?;
             let names = p.ended.as_ref().map_or(0, Vec::len);
-            at_most(
+            check_maximum(
                 "the number of names of ended threads in a sample",
                 names as u64,
                 SUBJECT_THREADS as u64,
@@ -364,29 +381,31 @@ pub(crate) fn check_unique<T: Ord + std::fmt::Debug>(
 
 /// Checks that every number of a trial is within the limits of its kind. The kind is derived from
 /// the field's name, so that fields of later versions are checked as well.
-pub(crate) fn numbers(record: &Value) -> FileCheck {
-    check_numbers("", record)
+pub(crate) fn check_numbers(record: &Value) -> FileCheck {
+    check_number_fields("", record)
 }
 
-fn check_numbers(field: &str, value: &Value) -> FileCheck {
+fn check_number_fields(field: &str, value: &Value) -> FileCheck {
     match value {
         Value::Number(n) => match n.as_u64() {
-            Some(n) => at_most(&format!("`{field}`"), n, field_limit(field)),
-            None => fraction(field, n.as_f64().unwrap_or(f64::NAN)),
+            Some(n) => check_maximum(&format!("`{field}`"), n, field_limit(field)),
+            None => check_fraction(field, n.as_f64().unwrap_or(f64::NAN)),
         },
-        Value::Array(values) => values.iter().try_for_each(|v| check_numbers(field, v)),
+        Value::Array(values) => values.iter().try_for_each(|v| check_number_fields(field, v)),
         // Values that a server reports may be any numbers.
         Value::Object(members) if field == "runtime" => {
             let ours = members.iter().filter(|(name, _)| *name != "values");
-            ours.into_iter().try_for_each(|(name, v)| check_numbers(name, v))
+            ours.into_iter().try_for_each(|(name, v)| check_number_fields(name, v))
         }
-        Value::Object(members) => members.iter().try_for_each(|(name, v)| check_numbers(name, v)),
+        Value::Object(members) => {
+            members.iter().try_for_each(|(name, v)| check_number_fields(name, v))
+        }
         Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
     }
 }
 
 /// Checks that a number that may be a fraction is within its limits.
-fn fraction(field: &str, n: f64) -> FileCheck {
+fn check_fraction(field: &str, n: f64) -> FileCheck {
     let most = field_limit(field) as f64;
     if (0.0..=most).contains(&n) {
         Ok(())
@@ -430,11 +449,11 @@ fn check_index(owner: &str, target: &str, index: usize, count: usize) -> FileChe
     Err(format!("{owner} refers to {target} {index}, and only {count} exist, counted from 0"))
 }
 
-fn at_most(name: &str, n: u64, most: u64) -> FileCheck {
+fn check_maximum(name: &str, n: u64, most: u64) -> FileCheck {
     if n <= most { Ok(()) } else { Err(format!("{name} is {n}, and must be at most {most}")) }
 }
 
-fn positive(name: &str, value: Option<f64>) -> FileCheck {
+fn check_positive(name: &str, value: Option<f64>) -> FileCheck {
     match value {
         Some(v) if !(v.is_finite() && v > 0.0) => {
             Err(format!("{name} is {v}, and must be above 0"))
@@ -458,15 +477,15 @@ mod tests {
             samples,
             ..Stack::default()
         };
-        let whole = || ProfileRecord {
+        let complete_record = || ProfileRecord {
             frames: vec![frame("main")],
             running: Stacks { period_ns: 1000, lost: 0, stacks: vec![stack(&[0], 7)] },
             ..ProfileRecord::default()
         };
         let refused = |change: &dyn Fn(&mut ProfileRecord)| {
-            let mut record = whole();
+            let mut record = complete_record();
             change(&mut record);
-            profile(1, &record).err().unwrap_or_default()
+            check_profile(1, &record).err().unwrap_or_default()
         };
         assert_eq!(refused(&|_| {}), "");
         assert!(refused(&|p| p.trial = 1).contains("trial"));
@@ -501,9 +520,9 @@ mod tests {
             "links": [{"bytes_in": 1u64 << 58, "bits_per_s": 800_000_000_000u64}],
             "disks": [{"bytes_read": 1u64 << 57, "disk_busy_ns": 3 * year_ns}],
         });
-        assert_eq!(numbers(&host), Ok(()));
+        assert_eq!(check_numbers(&host), Ok(()));
         let calls = json!({"by_name": {"write": {"count": 1u64 << 40, "returned": 1u64 << 55}}});
-        assert_eq!(numbers(&calls), Ok(()));
-        assert!(numbers(&json!({"returned": u64::MAX})).is_err());
+        assert_eq!(check_numbers(&calls), Ok(()));
+        assert!(check_numbers(&json!({"returned": u64::MAX})).is_err());
     }
 }

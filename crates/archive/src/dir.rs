@@ -186,7 +186,7 @@ impl RunDir {
             return Err(ArchiveError::Version { path, found: schema });
         }
         let header = from_value(&path, upgrade::header(value))?;
-        check_contents(&path, check::header(&header))?;
+        check_contents(&path, check::check_header(&header))?;
         Ok(header)
     }
 
@@ -213,10 +213,11 @@ impl RunDir {
         let contaminated =
             if has_reruns { self.trials(CONTAMINATED, &header, &starts)? } else { Vec::new() };
         let planned = header.plan.trials.len();
-        let profiles = self
-            .records(PROFILES, |p: &ProfileRecord| p.trial, &|_, p| check::profile(planned, p))?;
+        let profiles = self.records(PROFILES, |p: &ProfileRecord| p.trial, &|_, p| {
+            check::check_profile(planned, p)
+        })?;
         let searches = self.records(SEARCHES, |s: &SearchRecord| s.trial, &|value, s| {
-            check::numbers(value).and_then(|()| check::search(planned, s))
+            check::check_numbers(value).and_then(|()| check::check_search(planned, s))
         })?;
         let mut run = Run { header, starts, trials, contaminated, profiles, searches };
         run.starts.sort_by_key(|s| s.start);
@@ -299,7 +300,7 @@ impl RunDir {
                     "its folder is a symbolic link, through which dyno does not write",
                 ));
             }
-            write_whole(&path, bytes)
+            write_atomically(&path, bytes)
         };
         write().map_err(|source| ArchiveError::Write { path: path.clone(), source })?;
         Ok(path)
@@ -329,7 +330,7 @@ impl RunDir {
 
 /// Writes a file completely or not at all. After an error the previous file is unchanged. The umask
 /// decides on the permissions.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // The new file has an unpredictable name. If the final path is a link, the rename replaces it.
@@ -349,7 +350,7 @@ struct Schema {
 
 fn read_start(plan: &Plan, path: &Path) -> Result<StartRecord, ArchiveError> {
     let start = from_value(path, upgrade::start(parse(path, &read_bytes(path)?)?))?;
-    check_contents(path, check::start(plan, &start))?;
+    check_contents(path, check::check_start(plan, &start))?;
     Ok(start)
 }
 
@@ -359,10 +360,10 @@ fn read_trial(
     path: &Path,
 ) -> Result<TrialRecord, ArchiveError> {
     let value: Value = parse(path, &read_bytes(path)?)?;
-    check_contents(path, check::numbers(&value))?;
+    check_contents(path, check::check_numbers(&value))?;
     let version = version(&header.schema).unwrap_or(VERSION);
     let trial = from_value(path, upgrade::trial(version, value))?;
-    check_contents(path, check::trial(header, starts, version, &trial))?;
+    check_contents(path, check::check_trial(header, starts, version, &trial))?;
     Ok(trial)
 }
 
@@ -451,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_versions_are_known_and_later_ones_are_not() {
+    fn version_accepts_earlier_and_rejects_later_formats() {
         assert_eq!(version(SCHEMA), Some(VERSION));
         assert_eq!(version("dyno.run/1"), Some(1));
         for other in ["dyno.run/0", "dyno.run/9", "dyno.run/", "dyno.load/1", ""] {

@@ -1,5 +1,5 @@
-//! Counters by which the kernel drops packets and connections, and how full the tables are that
-//! it drops them for.
+//! Counters of packets and connections that the kernel dropped, and the sizes of the tables that
+//! caused the drops. They show losses that are not the server's.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ use crate::sample::NetworkUse;
 pub struct TrackingUse {
     /// Connections in the table at this instant.
     pub entries: u64,
-    /// Packets dropped because no entry could be made for them.
+    /// Number of packets dropped because no entry could be created for them.
     pub dropped: u64,
-    /// Entries of unanswered connections that were evicted to make room.
+    /// Number of unreplied entries that were evicted because the table was full.
     pub evicted: u64,
     /// Packets dropped because their entry was not accepted into the table.
     pub insert_failed: u64,
@@ -23,9 +23,9 @@ pub struct TrackingUse {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BacklogUse {
     pub processed: u64,
-    /// Packets that found the queue of their CPU full (`net.core.netdev_max_backlog`).
+    /// Packets dropped because the queue of their CPU was full (`net.core.netdev_max_backlog`).
     pub dropped: u64,
-    /// Times that work was left in the queue when its share of time was used up.
+    /// Number of times that work remained in the queue when its time budget was used up.
     pub squeezed: u64,
 }
 
@@ -33,13 +33,13 @@ pub struct BacklogUse {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpMemoryUse {
     pub pages: u64,
-    /// Above this the kernel shrinks the buffers of sockets.
+    /// Size above which the kernel shrinks the buffers of sockets.
     pub pressure_pages: u64,
-    /// Above this it drops packets and aborts connections.
+    /// Size above which the kernel drops packets and aborts connections.
     pub most_pages: u64,
 }
 
-/// All of these counters that concern the path of a load. `None`: the kernel does not show it.
+/// Counters of drops on the path of a load. `None`: the kernel does not report the counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathUse {
     /// Counters of the generator's network.
@@ -47,12 +47,12 @@ pub struct PathUse {
     pub network: Option<NetworkUse>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<BacklogUse>,
-    /// Neighbours (ARP, NDP) for which the table had no room.
+    /// Neighbours (ARP, NDP) that were dropped because the table was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbour_overflows: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_memory: Option<TcpMemoryUse>,
-    /// Entries that the table of tracked connections may have.
+    /// Maximum number of entries in the table of tracked connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracking_most: Option<u64>,
 }
@@ -84,7 +84,7 @@ impl BacklogUse {
 
 impl PathUse {
     /// Returns the growth of the counters since an earlier reading; other values are unchanged. A
-    /// counter that one of the readings lacks is unknown.
+    /// counter that is missing in a reading is unknown.
     #[must_use]
     pub fn growth_since(self, earlier: PathUse) -> PathUse {
         PathUse {

@@ -1,4 +1,5 @@
-//! Facts about the machine and the tool, for the whole run.
+//! Facts about the machine and this dyno, read when a run begins. They show whether two runs are
+//! comparable.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,9 @@
-//! Messages of a problem and the action against it: `thing: problem`, and a line `hint: action`.
+//! Splits and formats messages with a hint: `thing: problem`, and a second line `hint: action`. All
+//! messages then have the same form.
 
 const BEGINS: &str = "\nhint: ";
 
-/// Splits a message into the problem and the hint, which `None` leaves out.
+/// Splits a message into the problem and the hint. `None`: it has no hint.
 #[must_use]
 pub fn split(message: &str) -> (&str, Option<&str>) {
     message.split_once(BEGINS).map_or((message, None), |(problem, hint)| (problem, Some(hint)))

@@ -1,4 +1,5 @@
-//! Records of the generator, per interval.
+//! Observations of the generator per interval of a load, because rates and curves are computed from
+//! intervals.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +48,7 @@ impl ExchangeTimes {
 /// Outcomes of the requests of one name, when a load mixes several.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestShare {
-    /// Outcomes of exchanges whose times are kept: those of the interval's phase, and of the
+    /// Outcomes of exchanges whose times are recorded: those of the interval's phase, and of the
     /// measured window.
     pub outcomes: Outcomes,
     /// Correct responses to requests of an earlier phase, which are among the interval's `carried`.
@@ -56,11 +57,10 @@ pub struct RequestShare {
     pub response: Times,
     /// Correct responses, from sent.
     pub service: Times,
-    /// Requests of this name that were dropped, or still without an answer at the end: they have no
-    /// outcome.
+    /// Requests of this name that were dropped, or still without a response at the end: they have
+    /// no outcome.
     pub never_ended: u64,
-    /// The longest that one of this name had waited, from intended, when it ended without a right
-    /// answer; nanoseconds.
+    /// Longest age of a request of this name that ended without a correct response, nanoseconds.
     pub longest_failure_ns: u64,
 }
 
@@ -82,8 +82,8 @@ pub struct EarlyResponses {
     pub responses: u64,
     /// Bytes of their requests that had not been sent by then.
     pub unsent_bytes: u64,
-    /// Those of them that refuse the request: a status of 400 or above. `None`: not counted, as in
-    /// older archives.
+    /// Number of these responses that refuse the request: a status of 400 or above. `None`: not
+    /// counted, as in older archives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusals: Option<u64>,
 }
@@ -93,7 +93,7 @@ impl EarlyResponses {
         self.responses += other.responses;
         self.unsent_bytes += other.unsent_bytes;
         self.refusals = match (self.responses, other.refusals) {
-            // Nothing was there to count.
+            // There were no earlier responses to count.
             (responses, refusals) if responses == other.responses => refusals,
             (_, refusals) => self.refusals.zip(refusals).map(|(one, two)| one + two),
         };
@@ -119,9 +119,10 @@ impl WorkerUse {
 /// Observations of one worker, or of all of them merged, between two instants.
 ///
 /// An exchange belongs to the interval in which it *ended*, and to the phase in which it was
-/// *intended*; in a closed loop what is under way when the measured window opens is carried into it
-/// and belongs to it. The times of an exchange that ended in a later phase than its own are kept
-/// only if its own is the measured window; it is counted in any case (`carried`).
+/// *intended*; in a closed loop, exchanges that are in flight when the measured window opens are
+/// carried into it and belong to it. The times of an exchange that ended in a later phase than its
+/// own are recorded only if its own phase is the measured window. The exchange is counted in any
+/// case (`carried`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub phase: Phase,
@@ -141,61 +142,61 @@ pub struct Interval {
     /// ∫ exchanges in flight dt over the interval, in nanoseconds.
     pub in_flight_ns: u64,
     pub times: ExchangeTimes,
-    /// The longest that an exchange of this phase had waited, from intended, when it ended here
-    /// without a correct response; nanoseconds, 0 if there was none.
+    /// Longest age of an exchange of this phase that ended here without a correct response,
+    /// nanoseconds; 0 if there was none.
     pub longest_failure_ns: u64,
     pub connect: Times,
     pub tls_handshake: Times,
-    /// How long flow-control windows of HTTP/2 held up a request's body: one time for each body,
-    /// from its first wait until all of it may leave.
+    /// Window stalls of HTTP/2 request bodies: one time per body, from its first wait for a
+    /// flow-control window until the remainder may be sent.
     pub window_stall: Times,
     /// From the intended start of a page's document to the end of its last resource; one for each
     /// page that is complete.
     pub page: Times,
-    /// Pages that were complete here, whenever they began.
+    /// Number of pages that became complete here, regardless of when they began.
     pub pages_completed: u64,
     /// Pages with a failed request.
     pub pages_failed: u64,
     /// Pages that were not complete when the load ended.
     pub pages_unfinished: u64,
-    /// How long the generator was busy in each of its turns.
+    /// Busy time of each turn of the generator's event loop.
     pub loop_lag: Times,
-    /// How much later than asked each timed sleep ended.
+    /// Delay with which each timed sleep ended.
     pub wake_lag: Times,
     /// Gaps between intended times of requests that followed each other on one worker. Open loop
     /// only.
     pub intended_gap: Times,
     /// Gaps between the hand-overs of those requests.
     pub send_gap: Times,
-    /// The kernel's receive stamp of a response's last byte − intended; only where such stamps were
-    /// asked for.
+    /// The kernel's receive stamp of a response's last byte − intended; empty if such stamps were
+    /// not requested.
     pub kernel_response: Times,
     /// By request name, in the order of the workload's requests; empty if there is only one.
     pub by_request: Vec<RequestShare>,
-    /// Answers whose every expectation was checked; the others were checked for status and exact
-    /// body.
+    /// Responses that were checked in full; the others were checked for status and exact body.
     pub checked: u64,
     /// Complete responses that arrived before their request had been sent in full. `None`: there
     /// was none, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_early: Option<EarlyResponses>,
-    /// Connections that were up at the interval's end.
+    /// Number of open connections at the end of the interval.
     pub connections_open: u64,
     /// By number of the worker thread.
     pub workers: BTreeMap<u32, WorkerUse>,
 }
 
 impl Interval {
-    /// Returns the correct answers that arrived within it, regardless of when they were requested.
+    /// Returns the number of correct responses that arrived within the interval, regardless of when
+    /// they were requested.
     #[must_use]
-    pub fn right_answers(&self) -> u64 {
+    pub fn correct_responses(&self) -> u64 {
         self.outcomes.get(Outcome::Ok) + self.carried.get(Outcome::Ok)
     }
 
-    /// Returns the complete answers that arrived within it, correct or not, regardless of when they
-    /// were requested.
+    /// Returns the number of complete responses that arrived within the interval, correct or not,
+    /// regardless of when they were requested.
     #[must_use]
-    pub fn answers(&self) -> u64 {
+    pub fn responses(&self) -> u64 {
         self.outcomes.completed_count() + self.carried.completed_count()
     }
 
@@ -235,9 +236,9 @@ impl Interval {
         }
     }
 
-    /// Adds what another worker saw in the same interval: the one of the same phase and start. The
-    /// later end wins, because a load that ends with its last response ends a little later on one
-    /// worker than on another.
+    /// Adds the observations of another worker in the same interval, which has the same phase and
+    /// start. The later end is used, because a load that ends with its last response ends at
+    /// different times on different workers.
     pub fn merge(&mut self, other: &Interval) {
         assert_eq!(
             (self.phase, self.start_ns),
@@ -249,9 +250,9 @@ impl Interval {
         self.add_counts(other);
     }
 
-    /// Adds the interval that followed this one in the same phase: the two become one. Drains of
-    /// workers that ended at different times overlap; the joined drain lasts from the first begin
-    /// to the last end.
+    /// Adds the next interval of the same phase, so that both become one. Drains of workers that
+    /// ended at different times overlap. The joined drain lasts from the first start to the last
+    /// end.
     pub fn extend(&mut self, next: &Interval) {
         let overlaps = next.start_ns < self.end_ns;
         assert!(

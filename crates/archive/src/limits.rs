@@ -25,7 +25,7 @@ pub const INTERVALS: usize = 4096;
 /// Loads of a search. The runner makes 80 at most.
 pub const SEARCH_LOADS: usize = 1024;
 
-/// Rates of them, requests per second: from the lowest to the highest that is tried.
+/// Rates of these loads, requests per second: from the lowest to the highest.
 pub const SEARCH_RATES: std::ops::RangeInclusive<f64> = 1.0..=1e8;
 
 /// Samples of a trial.
@@ -44,5 +44,5 @@ pub const IN_FLIGHT: u32 = 1 << 30;
 /// Frames of a stack, including inlined ones.
 pub const STACK_FRAMES: usize = 1024;
 
-/// Bytes of the name of a function, and of the file that it is of.
+/// Bytes of the name of a function, and of the name of its file.
 pub const FUNCTION_NAME_BYTES: usize = 2048;

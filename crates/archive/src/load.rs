@@ -14,21 +14,22 @@ use crate::sample::{Sample, ThreadUse};
 use crate::silence::Silence;
 use crate::times::Times;
 
-/// The books of the measured window: `carried_in + scheduled = started + dropped` and
-/// `started = completed + failed + in_flight_at_end`. An exchange belongs to the window if it was
-/// intended in it, or, in a closed loop, if it was under way when the window opened.
+/// The counts of the measured window, which must add up: `carried_in + scheduled = started +
+/// dropped` and `started = completed + failed + in_flight_at_end`. An exchange belongs to the
+/// window if it was intended in it, or, in a closed loop, if it was under way when the window
+/// opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Books {
-    /// Under way when the window opened. In an open loop 0: there what is due is decided by the
-    /// schedule.
+    /// In flight when the window opened. 0 in an open loop, because its schedule decides which
+    /// exchanges are due.
     pub carried_in: u64,
     pub scheduled: u64,
     pub started: u64,
     pub dropped: u64,
-    /// The whole response arrived, right or wrong.
+    /// The complete response arrived, correct or not.
     pub completed: u64,
     pub failed: u64,
-    /// Still unanswered when the drain ended, or never sent.
+    /// Without a response when the drain ended, or never sent.
     pub in_flight_at_end: u64,
 }
 
@@ -39,7 +40,7 @@ impl Books {
             && self.started == self.completed + self.failed + self.in_flight_at_end
     }
 
-    /// Exchanges of which a correct response was wanted within the window.
+    /// Returns the number of exchanges that were due within the window.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.carried_in + self.scheduled
@@ -127,18 +128,18 @@ pub struct Http2Use {
     pub connections: u64,
     /// TLS connections for HTTP/2 on which ALPN chose another protocol.
     pub fallen_back: u64,
-    /// Requests to upgrade that the server answered without doing so.
+    /// Upgrade requests to which the server responded without an upgrade.
     pub upgrades_declined: u64,
     /// Streams per connection that were asked for.
     pub streams_asked: u32,
     /// The fewest that a server announced to allow (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: any
     /// number.
     pub streams_granted: Option<u32>,
-    /// Most that were open at once on one connection.
+    /// Maximum number of concurrent streams on one connection.
     pub streams_most: u64,
     pub received: Http2Direction,
     pub sent: Http2Direction,
-    /// PINGs of servers.
+    /// PINGs from servers.
     pub pings: u64,
     /// Number of receive operations with data.
     pub receives: u64,
@@ -146,7 +147,7 @@ pub struct Http2Use {
     pub responses: u64,
     /// TLS records with data in them; 0 without TLS.
     pub tls_records: u64,
-    /// Requests that were sent again because the server had said that it did not deal with them.
+    /// Requests that were retried because the server had reported that it did not process them.
     pub retried: u64,
 }
 
@@ -198,7 +199,7 @@ impl Http2Direction {
         self.field_bytes += other.field_bytes;
     }
 
-    /// How many frames there were in all.
+    /// Returns the total number of frames.
     #[must_use]
     pub fn all_frames(&self) -> u64 {
         self.frames.values().sum()
@@ -241,7 +242,7 @@ pub struct ClientUse {
     pub threads: Vec<ThreadUse>,
     pub rss_peak_bytes: Option<u64>,
     pub driver: DriverKind,
-    /// As the kernel gave it, which may be less than was asked for.
+    /// Priority that the kernel granted, which may be lower than requested.
     pub priority: Priority,
     /// `None`: the kernel does not report it, or the archive is older.
     pub machine: Option<MachineUse>,
@@ -251,15 +252,15 @@ pub struct ClientUse {
 /// not included: they did not wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnansweredAges {
-    /// From intended to their end, by the name of the outcome; as [`UnansweredAges::AT_END`] to
-    /// the end of the drain.
+    /// Times from intended to their end, by the name of the outcome. Under
+    /// [`UnansweredAges::AT_END`], they extend to the end of the drain.
     pub ages: BTreeMap<String, Times>,
-    /// The longest that one of them had waited since it was sent; nanoseconds, 0 if none was sent.
+    /// Longest time since one of them was sent, nanoseconds; 0 if none was sent.
     pub longest_service_ns: u64,
 }
 
 impl UnansweredAges {
-    /// Name of the ages of exchanges that had not ended when the load did.
+    /// Name of the ages of exchanges that had not ended at the end of the load.
     pub const AT_END: &'static str = "in_flight_at_end";
 
     pub fn add(&mut self, other: &UnansweredAges) {
@@ -269,7 +270,7 @@ impl UnansweredAges {
         self.longest_service_ns = self.longest_service_ns.max(other.longest_service_ns);
     }
 
-    /// Returns the longest that one of them had waited, from intended; nanoseconds.
+    /// Returns the longest age, nanoseconds.
     #[must_use]
     pub fn longest_ns(&self) -> Option<u64> {
         self.ages.values().filter_map(Times::max).max()
@@ -296,50 +297,52 @@ impl Edges {
     }
 }
 
-/// Everything one load left behind.
+/// All observations of one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadRecord {
-    /// When the load began, on the machine's monotonic clock.
+    /// Start of the load on the machine's monotonic clock.
     pub began_ns: u64,
     /// Edges of the measured window, nanoseconds since the load began.
     pub window_ns: (u64, u64),
-    /// The slices of time in which requests were begun, from the warm-up to the end of the window,
-    /// in order, two to a round; nanoseconds since the load began. Between them other servers were
-    /// loaded. `None`: it had all the time.
+    /// Slices of time in which requests were started, from the warm-up to the end of the window,
+    /// nanoseconds since the load began. Each round has two slices. Other servers were loaded
+    /// between them. `None`: the load did not take turns.
     pub slices_ns: Option<Vec<(u64, u64)>>,
-    /// How many loads ran at the same time against servers on the same CPUs, this one among them;
-    /// `None`: it was alone on them, or took turns.
-    pub at_once: Option<u32>,
+    /// Number of loads that ran at the same time against servers on the same CPUs, including this
+    /// one. `None`: the load was alone on the CPUs, or took turns.
+    #[serde(rename = "at_once")]
+    pub concurrent_loads: Option<u32>,
     pub books: Books,
     pub connections: Connections,
     /// `None`: the kernel does not report it.
     pub tcp: Option<TcpCounters>,
     pub client: ClientUse,
     pub intervals: Vec<Interval>,
-    /// `None` in older archives, for which the law cannot be tested.
+    /// `None` in older archives, for which Little's law cannot be tested.
     pub edges: Option<Edges>,
     pub unanswered: UnansweredAges,
-    /// How each kind of malformed answer was named, with its count.
+    /// Name of each kind of malformed response, with its count.
     pub protocol_errors: BTreeMap<String, u64>,
     /// `None` without TLS.
     pub tls: Option<TlsUse>,
-    /// `None` unless HTTP/2 was asked for, or spoken.
+    /// `None` unless HTTP/2 was requested or used.
     pub http2: Option<Http2Use>,
-    /// How answers failed the expectations that are checked in full, with counts.
+    /// Kinds of failed expectations of responses that were checked in full, with counts.
     pub unexpected: BTreeMap<String, u64>,
-    /// Connections that were lost, or did not come about, by the outcome of the oldest exchange on
+    /// Connections that were lost or not established, by the outcome of the oldest exchange on
     /// them.
     pub connection_failures: BTreeMap<String, u64>,
-    /// Counters of those who are watched and of the machine: one sample at each edge of the window,
-    /// and in between.
+    /// Counters of the monitored parties and of the machine: a sample at each edge of the window,
+    /// and some between.
     pub samples: Vec<Sample>,
     /// Statistics of the subject's runtime, in order of time; empty: it was not queried.
     pub runtime: Vec<RuntimeReading>,
-    /// Probes that were attached besides those that always are.
+    /// Probes that were attached in addition to those that always are.
     pub probes: ProbesUse,
-    /// The server's process ended, or went deaf, during the load or right after it; in words.
+    /// Reason why the server's process ended or stopped responding during the load or right after
+    /// it, in words.
     pub server_failure: Option<String>,
-    /// The user ended the load before its time.
+    /// Whether the user ended the load early.
     pub cut_short: bool,
     /// Stretches in which no response was complete, in order of time. `None`: the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,14 +1,15 @@
-//! Outcome of an exchange. A server's misbehaviour is data, never an error of dyno.
+//! Outcomes of exchanges, and their counts. A server's misbehaviour is a result, and not an error
+//! of dyno.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 macro_rules! outcomes {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// The ways an exchange can end, each with the name it has in every report.
+    ($($(#[$doc:meta])+ $variant:ident = $name:literal,)+) => {
+        /// Ways in which an exchange can end, each with its name in every report.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Outcome { $($(#[doc = $doc])+ $variant,)+ }
+        pub enum Outcome { $($(#[$doc])+ $variant,)+ }
 
         impl Outcome {
             pub const ALL: &'static [Outcome] = &[$(Outcome::$variant,)+];
@@ -17,25 +18,19 @@ macro_rules! outcomes {
             pub const fn name(self) -> &'static str {
                 match self { $(Outcome::$variant => $name,)+ }
             }
-
-            /// Returns its meaning, in words.
-            #[must_use]
-            pub const fn meaning(self) -> &'static str {
-                match self { $(Outcome::$variant => concat!($($doc,)+),)+ }
-            }
         }
     };
 }
 
 outcomes! {
-    /// A complete answer that met every expectation.
+    /// A complete response that met every expectation.
     Ok = "ok",
-    /// A complete answer with a status that was not expected.
+    /// A complete response with a status that was not expected.
     UnexpectedStatus = "unexpected_status",
-    /// A complete answer with the right status and a header that was not expected, or without one
-    /// that was.
+    /// A complete response with the expected status and a header that was not expected, or without
+    /// one that was.
     UnexpectedHeader = "unexpected_header",
-    /// A complete answer with the right status and the wrong body.
+    /// A complete response with the expected status and an unexpected body.
     UnexpectedBody = "unexpected_body",
     /// No process listened at the address when a connection was needed.
     ConnectRefused = "connect_refused",
@@ -49,26 +44,26 @@ outcomes! {
     ConnectFailed = "connect_failed",
     /// The TLS handshake or a TLS record failed.
     TlsError = "tls_error",
-    /// No complete answer within the request time-out.
+    /// No complete response within the request time-out.
     Timeout = "timeout",
-    /// Not one byte of an answer within the first-byte time-out.
+    /// Not one byte of a response within the first-byte time-out.
     TimeoutFirstByte = "timeout_first_byte",
     /// The peer reset the connection with the exchange in flight.
     Reset = "reset",
     /// The peer closed the connection before the response was complete.
     ClosedEarly = "closed_early",
-    /// The answer broke the protocol.
+    /// The response broke the protocol.
     ProtocolError = "protocol_error",
-    /// The server ended this request's stream with RST_STREAM; the connection went on.
+    /// The server ended the stream with RST_STREAM. The connection remained open.
     StreamReset = "stream_reset",
-    /// The server refused to deal with the request, on every try.
+    /// The server refused to process the request on every try.
     StreamRefused = "stream_refused",
     /// We closed the connection because an exchange before it on the same connection failed.
     Cancelled = "cancelled",
 }
 
 impl Outcome {
-    /// Returns whether the whole response arrived, correct or not.
+    /// Whether the complete response arrived, correct or not.
     #[must_use]
     pub const fn is_completed(self) -> bool {
         matches!(
@@ -80,7 +75,7 @@ impl Outcome {
         )
     }
 
-    /// Returns whether a time-out of dyno ended it: such an exchange took at least that long.
+    /// Whether a time-out of dyno ended the exchange, which then took at least that long.
     #[must_use]
     pub const fn is_timeout(self) -> bool {
         matches!(self, Outcome::Timeout | Outcome::TimeoutFirstByte)
@@ -96,7 +91,7 @@ impl Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcomes {
     counts: [u64; Outcome::ALL.len()],
-    /// Answers with status 100–199 (interim ones), 200–299, … 500–599, and 600 or above.
+    /// Responses with status 100–199 (interim ones), 200–299, … 500–599, and 600 or above.
     pub statuses: [u64; 6],
 }
 
@@ -122,13 +117,13 @@ impl Outcomes {
         self.counts.iter().sum()
     }
 
-    /// Whole answers that were not what was expected.
+    /// Returns the number of complete responses that did not meet an expectation.
     #[must_use]
-    pub fn wrong_count(&self) -> u64 {
+    pub fn incorrect_count(&self) -> u64 {
         self.completed_count() - self.get(Outcome::Ok)
     }
 
-    /// Exchanges whose whole response arrived.
+    /// Returns the number of exchanges whose complete response arrived.
     #[must_use]
     pub fn completed_count(&self) -> u64 {
         self.iter().filter(|(o, _)| o.is_completed()).map(|(_, n)| n).sum()
@@ -148,8 +143,8 @@ impl Outcomes {
         self.statuses.iter_mut().zip(other.statuses).for_each(|(a, b)| *a += b);
     }
 
-    /// Returns all counts by name, as the contract for JSON spells them. Zeros included: a class
-    /// that did not occur was still watched for.
+    /// Returns all counts by their names in JSON, including zeros, because dyno checks for every
+    /// outcome.
     #[must_use]
     pub fn by_name(&self) -> BTreeMap<String, u64> {
         let outcomes = self.iter().map(|(o, n)| (o.name().to_string(), n));
@@ -162,7 +157,7 @@ fn status_name(class: usize) -> String {
     if class == 5 { "status_other".into() } else { format!("status_{}xx", class + 1) }
 }
 
-/// Counts with those of what did not occur. For `#[serde(serialize_with = "outcome::all")]`.
+/// Serializes all counts, including zeros. For `#[serde(serialize_with = "outcome::all")]`.
 ///
 /// # Errors
 /// Errors of the serializer.
@@ -211,9 +206,9 @@ mod tests {
         assert_eq!(serde_json::from_str::<Outcomes>(&text).unwrap(), outcomes);
         assert!(serde_json::from_str::<Outcomes>(r#"{"fine":1}"#).is_err());
         assert_eq!(outcomes.not_ok().collect::<Vec<_>>(), [(Outcome::Timeout, 1)]);
-        let mut whole = Vec::new();
-        all(&outcomes, &mut serde_json::Serializer::new(&mut whole)).unwrap();
-        let whole: BTreeMap<String, u64> = serde_json::from_slice(&whole).unwrap();
-        assert_eq!((whole.len(), whole["ok"], whole["reset"]), (Outcome::ALL.len() + 6, 1, 0));
+        let mut json = Vec::new();
+        all(&outcomes, &mut serde_json::Serializer::new(&mut json)).unwrap();
+        let counts: BTreeMap<String, u64> = serde_json::from_slice(&json).unwrap();
+        assert_eq!((counts.len(), counts["ok"], counts["reset"]), (Outcome::ALL.len() + 6, 1, 0));
     }
 }

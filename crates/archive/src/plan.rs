@@ -1,4 +1,5 @@
-//! The resolved plan of a run, with nothing implicit.
+//! The resolved plan of a run. Every setting is explicit, so that an archive is understood without
+//! the suite or its defaults.
 
 mod load;
 
@@ -23,45 +24,46 @@ pub struct Plan {
     /// Folders of the subjects' definitions. If two have a subject of the same name, the earlier
     /// folder takes precedence.
     pub subjects_folders: Vec<String>,
-    /// Decides the order within blocks and every random arrival.
+    /// Seed of the order within blocks and of all random arrivals.
     pub seed: u64,
     pub repeats: u32,
     /// Condition of an early end; `None`: all repeats are made.
     pub stop: Option<StopRule>,
-    /// Most trials that are re-run because another process used the machine meanwhile, or heat
-    /// slowed it. Older archives have none.
+    /// Maximum number of trials that are re-run because another process used the machine meanwhile,
+    /// or heat slowed it. Older archives have none.
     #[serde(default)]
     pub again: u32,
     /// Order of the subjects within a block.
     pub order: Order,
-    /// Length of the slices of time in which the arms of a block, all up at once, are loaded in
-    /// turn; nanoseconds. `None`: one arm is up after the other.
+    /// Length of a slice, nanoseconds: the arms of a block run concurrently, and are loaded in
+    /// turns of this length. `None`: arms run one after the other.
     pub slice_ns: Option<u64>,
-    /// Arms that are up at once in each block and loaded at the same time; the others are up alone.
-    /// None, or two and more; never with turns.
+    /// Arms that run concurrently in each block and are loaded at the same time. Each other arm
+    /// runs alone. None, or two and more; never with turns.
     pub duet: BTreeSet<usize>,
-    /// Whether servers and generator, with equally many CPUs, exchange them in every second block:
-    /// the comparison is then independent of the CPUs.
+    /// Whether servers and generator, which then have equally many CPUs, swap them in every second
+    /// block. Comparisons then do not depend on the CPUs.
     pub swaps_cpus: bool,
-    /// Intended difference between its arms other than controls; `None`: there is no experiment.
+    /// Intended difference between the arms, controls excluded; `None`: no experiment.
     pub experiment: Option<Experiment>,
     pub subjects: Vec<Subject>,
-    /// Arms that are compared; at least one for each subject.
+    /// Compared arms, at least one per subject.
     pub arms: Vec<Arm>,
-    /// Services that the subjects need, in the order in which they are started: before each
-    /// subject, and with it.
+    /// Services that the subjects need, in the order of their starts. They are started before each
+    /// subject.
     pub backends: Vec<Backend>,
     pub workloads: Vec<Workload>,
     pub load: Load,
     /// Search for a rate at each start after each of its closed loops; `None`: no search.
     pub search: Option<SearchOptions>,
-    /// Capacities of which its rates are shares; `None`: its rates are absolute, or there are none.
+    /// Capacities of which the rates of the load are shares; `None`: the rates are absolute, or the
+    /// load has none.
     pub measured_first: Option<MeasuredFirst>,
     /// In the order they will run.
     pub launches: Vec<Launch>,
     /// In the order they will run.
     pub trials: Vec<Trial>,
-    /// Workloads that a subject which takes part will not get: there are no trials of them.
+    /// Workloads that a participating subject does not serve. They have no trials.
     pub not_served: Vec<NotServed>,
     pub report: ReportOptions,
     pub cost: Option<Cost>,
@@ -79,10 +81,11 @@ impl Plan {
     /// Returns the load under an arm's conditions.
     #[must_use]
     pub fn load_of(&self, arm: usize) -> Load {
-        self.arms[arm].conditions.load.applied_to(&self.load)
+        self.arms[arm].conditions.load.apply_to(&self.load)
     }
 
-    /// Returns the load of a trial: under its arm's conditions, and as its workload has it.
+    /// Returns the load of a trial: under its arm's conditions, with the requests per connection of
+    /// its workload.
     #[must_use]
     pub fn load_of_trial(&self, trial: &Trial) -> Load {
         let load = self.load_of(trial.arm);
@@ -98,32 +101,33 @@ impl Plan {
 
     /// Returns the CPUs of an arm in a launch.
     #[must_use]
-    pub fn placement_in(&self, launch: usize, arm: usize) -> Placement {
+    pub fn placement(&self, launch: usize, arm: usize) -> Placement {
         let placement = &self.arms[arm].conditions.placement;
         let is_second = self.launches[launch].block % 2 == 1;
         if self.swaps_cpus && is_second { placement.swap() } else { placement.clone() }
     }
 
-    /// Returns whether neither an arm's subject nor its back ends run on the generator's CPUs.
+    /// Whether neither an arm's subject nor its back ends run on the generator's CPUs.
     #[must_use]
-    pub fn has_generator_apart(&self, arm: usize) -> bool {
+    pub fn has_separate_generator_cpus(&self, arm: usize) -> bool {
         let Arm { backends, conditions: Conditions { placement, .. }, .. } = &self.arms[arm];
         let is_free = |cpus: &[u32]| !cpus.iter().any(|cpu| placement.generator.contains(cpu));
         placement.is_disjoint()
             && backends.iter().all(|backend| is_free(&self.backends[*backend].cpus))
     }
 
-    /// Returns whether a launch is an arm's first start, and its subject is to be inspected.
+    /// Whether a launch is the first start of an arm whose subject is to be inspected.
     #[must_use]
-    pub fn is_looked_at_first(&self, launch: usize) -> bool {
+    pub fn is_first_inspection(&self, launch: usize) -> bool {
         let is_observed = |arm: &Arm| !arm.conditions.observe.is_empty();
         self.launches[launch].block == 0 && self.arms_of(launch).any(is_observed)
     }
 
-    /// Returns the launches that are up at once, in the order of the run: those of a block if its
-    /// arms take turns or are loaded at the same time, otherwise each alone.
+    /// Returns the groups of launches that run concurrently, in the order of the run. Launches of a
+    /// block are a group if its arms take turns or are loaded at the same time. Any other launch is
+    /// a group of its own.
     #[must_use]
-    pub fn launches_at_once(&self) -> Vec<Vec<usize>> {
+    pub fn concurrent_launches(&self) -> Vec<Vec<usize>> {
         let block = |launch: usize| self.launches[launch].block;
         let all: Vec<usize> = (0..self.launches.len()).collect();
         let is_with = |launch: usize| {
@@ -134,23 +138,23 @@ impl Plan {
         groups.map(<[usize]>::to_vec).collect()
     }
 
-    /// Leaves those out of the arms that are loaded at the same time which turned out not to take
-    /// part. One that is left is loaded alone.
+    /// Removes arms from the duet that do not take part in the run. If only one arm remains, it is
+    /// loaded alone.
     pub fn settle_duet(&mut self) {
         let duet: BTreeSet<usize> =
             self.duet.iter().copied().filter(|arm| self.takes_part(*arm)).collect();
         self.duet = if duet.len() > 1 { duet } else { BTreeSet::new() };
     }
 
-    /// Returns whether two arms' loads had equal shares of their CPUs: a request that runs alone
-    /// costs another amount than one that runs next to others.
+    /// Whether both arms are in the duet, or neither is. The cost of a request depends on
+    /// concurrent loads on the same CPUs.
     #[must_use]
     pub fn are_loaded_alike(&self, a: usize, b: usize) -> bool {
         self.duet.contains(&a) == self.duet.contains(&b)
     }
 
-    /// Returns how many loads run at the same time as a trial's, including its own: those of arms
-    /// with its workload and step.
+    /// Returns the number of loads that run at the same time as a trial's, including its own. They
+    /// are loads of the duet's arms with the same workload and step.
     #[must_use]
     pub fn loads_with(&self, trial: &Trial) -> u32 {
         let block = |launch: usize| self.launches[launch].block;
@@ -166,14 +170,15 @@ impl Plan {
         }
     }
 
-    /// Returns whether an arm takes part in the run: its subject is not skipped, and was built.
+    /// Whether an arm takes part in the run: its subject is not skipped, and its build did not
+    /// fail.
     #[must_use]
     pub fn takes_part(&self, arm: usize) -> bool {
         let subject = self.subject_of(arm);
         subject.skipped.is_none() && subject.build_failed.is_none()
     }
 
-    /// The arms that a launch has up.
+    /// Returns the arms of a launch.
     pub fn arms_of(&self, launch: usize) -> impl Iterator<Item = &Arm> {
         self.launches[launch].arms.iter().map(|arm| &self.arms[*arm])
     }
@@ -185,17 +190,16 @@ pub struct Suite {
     pub description: String,
     /// The suite file as it was read.
     pub source: String,
-    /// Names of its profiles that it was read with, in the order in which their values take the
-    /// place of others.
+    /// Names of the selected profiles. Values of a later profile override those of earlier ones.
     pub profiles: Vec<String>,
-    /// Empty: there is no file, and what is planned was asked for on the command line.
+    /// Path of the suite file. Empty: the run was planned from the command line.
     pub path: String,
 }
 
 impl Suite {
-    /// Returns whether a file was read. Otherwise there is nothing to resume.
+    /// Whether the suite was read from a file. Only such a run can be resumed.
     #[must_use]
-    pub fn is_of_a_file(&self) -> bool {
+    pub fn is_from_file(&self) -> bool {
         !self.path.is_empty()
     }
 }
@@ -228,7 +232,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The same with places changed.
+    /// Returns the placement with the CPUs of subject and generator swapped.
     #[must_use]
     pub fn swap(&self) -> Placement {
         Placement { subject: self.generator.clone(), generator: self.subject.clone() }
@@ -250,31 +254,33 @@ pub struct Subject {
     pub title: String,
     pub language: String,
     pub description: String,
-    /// Hash of the definition that it is started by; `None`: dyno did not start it, or the archive
-    /// is older than that.
+    /// Hash of the definition that the subject is started by; `None`: dyno did not start it, or the
+    /// archive is older.
     pub definition: Option<String>,
     pub version: Option<String>,
     pub build: Option<Build>,
-    /// Whether it is a responder that only answers: the control that shows the machine's limit.
+    /// Whether the subject is a responder that does nothing but respond: the control that shows the
+    /// machine's limit.
     pub control: bool,
-    /// Whether it is a control without a listener on its port: every connection is to be refused.
+    /// Whether the subject is a control without a listener on its port: every connection should be
+    /// refused.
     pub refuses: bool,
-    /// Why it will not be started here.
+    /// Reason why the subject is not started on this machine.
     pub skipped: Option<String>,
-    /// Why it could not be built: its needs were there, its build failed.
+    /// Reason why the build failed, although its needs were met.
     pub build_failed: Option<String>,
 }
 
 impl Subject {
-    /// Returns `name` or `name/variant`, with `@revision` where it has one: the unique id of a
-    /// subject in a run.
+    /// Returns the unique id of a subject in a run: `name` or `name/variant`, followed by
+    /// `@revision` if it has one.
     #[must_use]
     pub fn id(&self) -> String {
         server_id(&self.name, self.variant.as_deref(), self.revision.as_ref())
     }
 }
 
-/// Returns a server's name among others.
+/// Returns the unique id of a server: see [`Subject::id`].
 #[must_use]
 pub fn server_id(name: &str, variant: Option<&str>, revision: Option<&Revision>) -> String {
     let variant = variant.map(|variant| format!("/{variant}")).unwrap_or_default();
@@ -297,11 +303,11 @@ pub struct Revision {
 pub struct Arm {
     /// Unique name of the arm. A subject's only arm has the subject's id.
     pub name: String,
-    /// Its number on the varied scale, such as a number of CPUs; `None`: there is no scale.
+    /// Level on the varied scale, such as a number of CPUs; `None`: there is no scale.
     pub level: Option<f64>,
-    /// Place among the plan's subjects.
+    /// Index in the plan's subjects.
     pub subject: usize,
-    /// Indexes of the plan's back ends that are up with it, in the order of their starts.
+    /// Indices of the plan's back ends that run with the arm, in the order of their starts.
     pub backends: Vec<usize>,
     pub conditions: Conditions,
 }
@@ -395,15 +401,15 @@ pub struct Conditions {
     pub placement: Placement,
     /// Environment that is added to that of the subject's definition.
     pub env: BTreeMap<String, String>,
-    /// Variables of dyno's own environment that it inherits besides those that the definition
-    /// names.
+    /// Names of variables that the subject inherits from dyno's own environment, in addition to
+    /// those that its definition names.
     pub inherit: Vec<String>,
     /// Values for its requests, by name: `{request.NAME}` in a workload.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub request: BTreeMap<String, String>,
     pub load: LoadChanges,
     pub isolation: Isolation,
-    /// Probes that are attached besides those that always are.
+    /// Probes that are attached in addition to those that always are.
     pub observe: BTreeSet<Probe>,
 }
 
@@ -417,8 +423,8 @@ impl Conditions {
         all
     }
 
-    /// Values that may hold secrets, by the names under which they are varied: `env.NAME`,
-    /// `request.NAME`.
+    /// Returns the values that may hold secrets, by the names under which they are varied:
+    /// `env.NAME`, `request.NAME`.
     #[must_use]
     pub fn values(&self) -> BTreeMap<String, &str> {
         let env = self.env.iter().map(|(name, value)| (format!("env.{name}"), &**value));
@@ -442,7 +448,7 @@ pub struct LoadChanges {
 impl LoadChanges {
     /// Returns a load with these changes.
     #[must_use]
-    pub fn applied_to(&self, load: &Load) -> Load {
+    pub fn apply_to(&self, load: &Load) -> Load {
         Load {
             driver: self.driver.unwrap_or(load.driver),
             spin: self.spin.unwrap_or(load.spin),
@@ -457,24 +463,25 @@ impl LoadChanges {
 /// A service that subjects need.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Backend {
-    /// By this name a subject's command names its ports: `{name.port}`.
+    /// Name that a subject's command uses for the ports of the back end: `{name.port}`.
     pub name: String,
-    /// The definition that it is of.
-    pub of: String,
+    /// Name of the definition.
+    #[serde(rename = "of")]
+    pub definition_name: String,
     pub variant: Option<String>,
     pub title: String,
     /// Output of its version command; `None`: it has none, or was not built.
     pub version: Option<String>,
     /// `None`: it has no build, or was not built.
     pub build: Option<Build>,
-    /// Why it could not be built, in words; then no subject that needs it takes part.
+    /// Reason why the build failed, in words. No subject that needs the back end takes part.
     pub build_failed: Option<String>,
-    /// Hash of the definition that it is started by; `None`: its folder could not be read.
+    /// Hash of the definition; `None`: its folder could not be read.
     pub definition: Option<String>,
     pub limits: Limits,
     /// CPUs that it may use.
     pub cpus: Vec<u32>,
-    /// Unmet need on this machine, in words; no subject that needs it takes part.
+    /// Unmet need on this machine, in words. No subject that needs the back end takes part.
     pub skipped: Option<String>,
 }
 
@@ -486,31 +493,31 @@ pub struct Build {
     pub cpu_ns: Option<u64>,
     pub artefact_bytes: u64,
     pub cached: bool,
-    /// Hash of everything that went into it.
+    /// Hash of all inputs of the build.
     pub inputs: String,
-    /// The environment that it was given, without secrets. Empty where the archive is older than
-    /// that it is of dyno's making.
+    /// Environment of the build, without secrets. Empty in older archives, in which dyno did not
+    /// set the environment.
     pub environment: BTreeMap<String, String>,
 }
 
-/// A fresh start of one or more arms that are up at the same time: in it, all workloads and steps
-/// run one after the other, in the order of the trials.
+/// A fresh start of one or more arms, which run concurrently. Its workloads and steps run one after
+/// the other, in the order of the trials.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
-    /// Places among the plan's arms; at least one.
+    /// Indices in the plan's arms; at least one.
     pub arms: Vec<usize>,
     /// Number of its repeat, from 0: trials of one block are compared in pairs.
     pub block: u32,
 }
 
 impl Launch {
-    /// Returns the start of one arm alone.
+    /// Returns a launch of a single arm.
     #[must_use]
-    pub fn alone(arm: usize, block: u32) -> Launch {
+    pub fn with_arm(arm: usize, block: u32) -> Launch {
         Launch { arms: vec![arm], block }
     }
 
-    /// Returns the index of an arm among the launch's; `None`: the arm is not up in it.
+    /// Returns the party of an arm; `None`: the launch does not start the arm.
     #[must_use]
     pub fn party_of(&self, arm: usize) -> Option<Party> {
         self.arms.iter().position(|own| *own == arm).map(Party::Subject)
@@ -521,30 +528,31 @@ impl Launch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trial {
     pub launch: usize,
-    /// One of its launch's.
+    /// Index in the plan's arms. The launch starts this arm.
     pub arm: usize,
     pub workload: usize,
     pub step: usize,
-    /// Decides its random arrivals, and the values drawn for its requests.
+    /// Seed of the random arrivals, and of the random values in requests.
     pub seed: u64,
 }
 
 impl Trial {
-    /// Returns the seed of a plan's trial of this number: each trial has its own, and a repeated
-    /// run has the same ones.
+    /// Returns the seed of a trial, from the plan's seed and the trial's index. A re-run has the
+    /// same seeds.
     #[must_use]
     pub const fn seed_of(plan: u64, trial: usize) -> u64 {
         plan ^ (trial as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 
-    /// By what trials are put in an order that is the same for all starts.
+    /// Returns a sort key, by which trials of all starts have the same order.
     #[must_use]
     pub fn display_order(&self) -> (usize, usize, usize, usize) {
         (self.launch, self.arm, self.workload, self.step)
     }
 }
 
-/// A workload that a subject does not get, and why, as the second half of a sentence about it.
+/// A workload that a subject does not serve. `reason` is the second half of a sentence about the
+/// subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotServed {
     pub subject: usize,
@@ -604,7 +612,7 @@ pub enum Condition {
     },
     /// The mean of correct responses below a bound.
     Mean { below_us: f64 },
-    /// Failed or incorrectly answered requests, below this share of those that were due.
+    /// Requests that failed or got an incorrect response, below this share of those that were due.
     Errors { below: f64 },
 }
 
@@ -633,7 +641,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arm_changes_of_the_load_what_it_names() {
+    fn load_changes_override_only_named_settings() {
         let load = Load {
             warmup_ns: 1,
             until_steady: None,
@@ -659,7 +667,7 @@ mod tests {
             connection: ConnectionSettings::default(),
             steps: Vec::new(),
         };
-        assert_eq!(LoadChanges::default().applied_to(&load), load);
+        assert_eq!(LoadChanges::default().apply_to(&load), load);
         let http2 = Http2 { window_bits: 16, ..Http2::default() };
         let changes = LoadChanges {
             driver: Some(DriverKind::Epoll),
@@ -676,6 +684,6 @@ mod tests {
             requests_per_connection: Some(100),
             ..load.clone()
         };
-        assert_eq!(changes.applied_to(&load), changed);
+        assert_eq!(changes.apply_to(&load), changed);
     }
 }

@@ -61,7 +61,7 @@ impl Probe {
     }
 }
 
-/// The probes that were asked for.
+/// The requested probes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbesUse {
     pub attached: BTreeSet<Probe>,
@@ -83,7 +83,7 @@ impl ProbesUse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedProbe {
     pub probe: Probe,
-    /// As the end of a sentence.
+    /// Reason, as the end of a sentence.
     pub why: String,
     /// Hint, as a sentence.
     #[serde(rename = "mend")]
@@ -96,18 +96,19 @@ pub struct RefusedProbe {
 pub struct ProbePrice {
     pub probes: BTreeSet<Probe>,
     pub slices: Vec<PriceSlice>,
-    /// Why there is no price, as a sentence; `None`: there is.
+    /// Reason why the price is missing, as a sentence; `None`: there is a price.
     pub failure: Option<String>,
 }
 
-/// A stretch of the load.
+/// A slice of such a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PriceSlice {
     /// Whether the probes were attached.
     pub attached: bool,
     pub length_ns: u64,
-    /// Complete answers, right or wrong.
-    pub answers: u64,
+    /// Number of complete responses, correct or not.
+    #[serde(rename = "answers")]
+    pub responses: u64,
     /// CPU time of the server; `None`: not known.
     pub cpu_ns: Option<u64>,
 }

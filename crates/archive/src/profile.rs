@@ -10,18 +10,19 @@ pub struct ProfileRecord {
     /// Length of the sampling.
     pub length_ns: u64,
     /// Complete responses meanwhile, correct or not.
-    pub answers: u64,
+    #[serde(rename = "answers")]
+    pub responses: u64,
     /// CPU time that the server used meanwhile. `None`: unknown.
     pub cpu_ns: Option<u64>,
-    /// Frames that stacks are made of, each once.
+    /// Distinct frames of the stacks.
     pub frames: Vec<Frame>,
     /// Stacks of running threads, sampled by the CPUs' clocks.
     pub running: Stacks,
     /// Stacks of all other threads, sampled once per period.
     pub waiting: Stacks,
-    /// Why JIT-compiled code may lack names, as a sentence. `None`: no error.
+    /// Reason why JIT-compiled code may lack names, as a sentence. `None`: no error.
     pub unnamed: Option<String>,
-    /// Why there is no profile, as a sentence. `None`: there is one.
+    /// Reason why the profile is missing, as a sentence. `None`: there is a profile.
     pub failure: Option<String>,
 }
 
@@ -30,7 +31,7 @@ pub struct ProfileRecord {
 pub struct Stacks {
     /// Time per sample, nanoseconds: CPU time, or waiting time of a thread.
     pub period_ns: u64,
-    /// Samples for which there was no room.
+    /// Number of samples that were lost because the buffer was full.
     pub lost: u64,
     pub stacks: Vec<Stack>,
 }
@@ -48,7 +49,8 @@ pub struct Stack {
     pub runnable: bool,
     /// Whether the stack reaches the start of its thread. Otherwise its outermost frames are
     /// unknown.
-    pub whole: bool,
+    #[serde(rename = "whole")]
+    pub is_complete: bool,
     /// Indices in [`ProfileRecord::frames`], the outermost frame first.
     pub frames: Vec<u32>,
     pub samples: u64,
@@ -59,7 +61,7 @@ pub struct Stack {
 pub struct Frame {
     /// `None`: its name is unknown.
     pub name: Option<String>,
-    /// Name of the file that it was loaded from. `None`: it is in no file.
+    /// Name of the file with the code. `None`: the code is not in a file.
     pub module: Option<String>,
     pub kind: FrameKind,
 }

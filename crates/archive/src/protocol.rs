@@ -1,4 +1,5 @@
-//! Protocols, and how a connection negotiates them: one list for all crates.
+//! Protocols of workloads and subjects, and how a connection negotiates them. All crates share this
+//! list.
 
 use std::fmt;
 
@@ -51,7 +52,7 @@ impl Protocol {
     pub const OF_SERVERS: [Protocol; 5] =
         [Protocol::H1, Protocol::H1Tls, Protocol::H2, Protocol::H2c, Protocol::H2cUpgrade];
 
-    /// As subjects call it.
+    /// Returns the name in definitions of subjects.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,7 +65,8 @@ impl Protocol {
         }
     }
 
-    /// As it is called where TLS is said apart: on the command line, in suites, and in results.
+    /// Returns the name without TLS, for the command line, suites and results, where TLS is a
+    /// separate setting.
     #[must_use]
     pub const fn base_name(self) -> &'static str {
         match self {
@@ -73,7 +75,7 @@ impl Protocol {
         }
     }
 
-    /// Returns the protocol of that base name, with TLS or without; `None`: there is none.
+    /// Returns the protocol with a base name, with TLS or without; `None`: it does not exist.
     #[must_use]
     pub fn from_base_name(name: &str, tls: bool) -> Option<Protocol> {
         Protocol::ALL.into_iter().find(|p| p.base_name() == name && p.is_tls() == tls)
@@ -84,13 +86,13 @@ impl Protocol {
         matches!(self, Protocol::H1Tls | Protocol::H2 | Protocol::Auto)
     }
 
-    /// Returns whether every established connection speaks HTTP/1.1.
+    /// Whether every established connection uses HTTP/1.1.
     #[must_use]
     pub const fn is_h1(self) -> bool {
         matches!(self, Protocol::H1 | Protocol::H1Tls)
     }
 
-    /// Returns whether every established connection speaks HTTP/2.
+    /// Whether every established connection uses HTTP/2.
     #[must_use]
     pub const fn is_h2(self) -> bool {
         matches!(self, Protocol::H2 | Protocol::H2c | Protocol::H2cUpgrade)
@@ -103,7 +105,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A protocol as results and plans hold it: TLS in a field next to its base name. For
+/// Serializes a protocol as in results and plans: its base name, and TLS in a separate field. For
 /// `#[serde(flatten, with = "protocol::keys")]`.
 pub mod keys {
     use serde::de::Error as _;
@@ -121,7 +123,7 @@ pub mod keys {
         tls: bool,
     }
 
-    /// The same as they are read.
+    /// The two keys as they are read.
     #[derive(Deserialize)]
     struct Read {
         protocol: String,
@@ -134,8 +136,7 @@ pub mod keys {
         ProtocolKeys { protocol: protocol.base_name(), tls: protocol.is_tls() }.serialize(to)
     }
 
-    /// # Errors
-    /// The two keys are missing, or name no protocol together.
+    /// # Errors The two keys are missing, or do not name a protocol.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Protocol, D::Error> {
         let Read { protocol, tls } = Read::deserialize(from)?;
         Protocol::from_base_name(&protocol, tls).ok_or_else(|| {
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_stands_apart_where_it_always_did() {
+    fn protocol_keys_separate_tls_from_base_name() {
         #[derive(Serialize, Deserialize)]
         struct Holder {
             #[serde(flatten, with = "keys")]

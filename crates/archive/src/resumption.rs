@@ -10,20 +10,20 @@ use crate::plan::Subject;
 /// part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resumption {
-    /// When, RFC 3339 in UTC.
+    /// Date of the resumption, RFC 3339 in UTC.
     pub started: String,
     pub command: Vec<String>,
-    /// Starts of this number and above are of this part, or of a later one, and their trials with
-    /// them.
+    /// Number of the first start of this part. Later starts belong to it or to later parts, as do
+    /// their trials.
     pub from_start: usize,
-    /// In what it differs from the first part; with any, the user wanted it all the same.
+    /// Differences from the first part. The user resumed despite them.
     pub differences: Vec<ResumptionDifference>,
     pub facts: Facts,
-    /// The plan's subjects as they were built for this part.
+    /// The plan's subjects, as built for this part.
     pub subjects: Vec<Subject>,
 }
 
-/// Something that was otherwise in a later part of a run than in the first.
+/// A difference between the first and a later part of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumptionDifference {
     pub what: String,

@@ -16,26 +16,26 @@ pub const SCHEMA: &str = "dyno.run/7";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     pub header: RunHeader,
-    /// By number of start.
+    /// Starts in order of their numbers.
     pub starts: Vec<StartRecord>,
-    /// By index in the plan. Trials that have not run are absent.
+    /// Trials in order of their indices in the plan. Trials that have not run are absent.
     pub trials: Vec<TrialRecord>,
     /// First measurements of trials that were re-run, by index in the plan. No result uses them.
     pub contaminated: Vec<TrialRecord>,
-    /// By index of their trials.
+    /// Profiles in order of the indices of their trials.
     pub profiles: Vec<ProfileRecord>,
-    /// By index of the trials that they followed.
+    /// Searches in order of the indices of the trials that they followed.
     pub searches: Vec<SearchRecord>,
 }
 
 impl Run {
-    /// Returns the start whose processes served a trial; `None`: its record is lost.
+    /// Returns the start whose server was loaded in a trial; `None`: its record is lost.
     #[must_use]
     pub fn start_of(&self, trial: &TrialRecord) -> Option<&StartRecord> {
         self.starts.iter().find(|start| start.start == trial.start)
     }
 
-    /// Returns the resumptions that started something: the parts of the run after the first.
+    /// Returns the resumptions in which a start took place: the parts of the run after the first.
     #[must_use]
     pub fn later_parts(&self) -> Vec<&Resumption> {
         let resumptions = &self.header.resumptions;
@@ -57,12 +57,12 @@ pub struct RunHeader {
     pub schema: String,
     /// Name of the run, unique on this machine.
     pub id: String,
-    /// When it began, RFC 3339 in UTC.
+    /// Start of the run, RFC 3339 in UTC.
     pub started: String,
-    /// The command that made it.
+    /// Command line of the run.
     pub command: Vec<String>,
     pub plan: Plan,
     pub facts: Facts,
-    /// Each resumption after an interruption.
+    /// Resumptions after interruptions.
     pub resumptions: Vec<Resumption>,
 }

@@ -12,7 +12,7 @@ pub struct RuntimeReading {
     pub at_ns: u64,
     /// Time from the query to the values.
     pub took_ns: u64,
-    /// Number of processes that answered; values are sums over them.
+    /// Number of processes that responded; values are sums over them.
     pub processes: u32,
     /// Suffixes of the names of their sockets, which are numbers. Empty in older archives and for a
     /// JVM.

@@ -46,20 +46,21 @@ impl std::fmt::Display for Party {
 pub struct Sample {
     /// Read just before the counters, nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// How long reading took: the blur of the sample, and its price.
+    /// Duration of the reading: the uncertainty of the sample's time, and its cost.
     pub took_ns: u64,
     /// Each party once.
     pub parties: Vec<PartyUse>,
     pub host: Option<HostUse>,
-    /// Resource use of the servers that take turns with this one under load, read at about the same
-    /// instant. `None`: there are none.
-    pub beside: Option<OtherPartiesUse>,
+    /// Resource use of the servers that take turns with this one, read at about the same instant.
+    /// `None`: there are none.
+    #[serde(rename = "beside")]
+    pub co_runners: Option<OtherPartiesUse>,
 }
 
-/// The parties of other starts together.
+/// Total resource use of the parties of other starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherPartiesUse {
-    /// CPU time; `None`: that of one of them could not be read.
+    /// CPU time; `None`: it could not be read for every party.
     pub cpu_ns: Option<u64>,
     /// Processes.
     pub pids: BTreeSet<u32>,
@@ -72,11 +73,11 @@ impl Sample {
         self.parties.iter().find(|used| used.party == party)
     }
 
-    /// The same, to be changed; made where it is not there.
+    /// Returns the readings of a party for changes. A party without readings is added.
     pub fn party_use_mut(&mut self, party: Party) -> &mut PartyUse {
         let known = self.parties.iter().position(|used| used.party == party);
         let at = known.unwrap_or_else(|| {
-            self.parties.push(PartyUse::nothing(party));
+            self.parties.push(PartyUse::empty(party));
             self.parties.len() - 1
         });
         &mut self.parties[at]
@@ -87,21 +88,21 @@ impl Sample {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PartyUse {
     pub party: Party,
-    /// `None`: it has no control group of its own.
+    /// `None`: the party has no control group of its own.
     pub cgroup: Option<CgroupUse>,
-    /// Every thread that was alive.
+    /// All live threads.
     pub threads: Vec<ThreadUse>,
     pub processes: u32,
-    /// A process was found that descends from none of those known before, such as a server that a
-    /// supervisor started again. The probes did not see its earlier calls and wake-ups.
+    /// Whether a process joined that does not descend from a known one, such as a server that a
+    /// supervisor restarted. Its earlier calls and wake-ups were not recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_joined: bool,
-    /// Number of its processes outside of its control group, or outside of that of one of its
-    /// controllers, so that its counters lack them. `None`: not checked; the check is made as the
-    /// window closes.
+    /// Number of its processes outside of its control group, or outside of the group of one of its
+    /// controllers. Its counters do not include them. `None`: not checked; the check takes place
+    /// when the window closes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strays: Option<u32>,
-    /// Its processes with their totals, including zombies. Empty: not read.
+    /// Totals of its processes, including zombies. Empty: not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<ProcessUse>,
     /// Sum over its processes of resident memory, in bytes; shared pages count once per process.
@@ -112,7 +113,7 @@ pub struct PartyUse {
     /// Resident shared memory, bytes, of the process with the most, because processes share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_shmem_bytes: Option<u64>,
-    /// Its network's; `None`: not read.
+    /// Counters of its network; `None`: not read.
     pub network: Option<NetworkUse>,
     /// Its sockets, read once in a window; `None`: not read.
     pub sockets: Option<SocketsUse>,
@@ -126,7 +127,7 @@ pub struct PartyUse {
 impl PartyUse {
     /// Returns a party without readings.
     #[must_use]
-    pub const fn nothing(party: Party) -> PartyUse {
+    pub const fn empty(party: Party) -> PartyUse {
         PartyUse {
             party,
             cgroup: None,
@@ -145,8 +146,8 @@ impl PartyUse {
         }
     }
 
-    /// CPU time, or that of its processes and of the children that they reaped where there is no
-    /// control group; nanoseconds. `None`: the group does not report it.
+    /// Returns the CPU time of the control group, nanoseconds. Without a group, it is the CPU time
+    /// of the processes and of the children that they reaped. `None`: the group does not report it.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         if let Some(group) = &self.cgroup {
@@ -170,8 +171,8 @@ impl PartyUse {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessUse {
     pub pid: u32,
-    /// Ticks from the start of the machine to its own: distinguishes it from another of the same
-    /// number.
+    /// Clock ticks from the start of the machine to that of the process. They distinguish it from a
+    /// later process with the same number.
     pub began_ticks: u64,
     pub user_ns: u64,
     pub sys_ns: u64,
@@ -182,7 +183,8 @@ pub struct ProcessUse {
     pub children_sys_ns: u64,
     pub children_faults_minor: u64,
     pub children_faults_major: u64,
-    /// It ignores SIGCHLD, so that children are reaped without it: their use is in no totals.
+    /// Whether the process ignores SIGCHLD. The kernel then reaps its children, and their use is in
+    /// no total.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignores_children: bool,
 }
@@ -203,9 +205,9 @@ impl ProcessUse {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketsUse {
     pub listeners: Vec<ListenerUse>,
-    /// Connections that are established.
+    /// Number of established connections.
     pub connections: u64,
-    /// Segments that were sent again on these connections since they are there.
+    /// Number of segments that were retransmitted on these connections.
     pub retransmitted: u64,
     /// Time in which these connections had data to send, and the parts of it in which the peer's
     /// window, or the send buffer, was the limit.
@@ -228,8 +230,8 @@ pub struct ListenerUse {
     pub backlog: u64,
 }
 
-/// Counters of TCP in the network that a party is in, which it may share with others: sums since
-/// that was made.
+/// TCP counters of a party's network, which other parties may share: sums since the network was
+/// created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkUse {
     /// Connections to a listener with a full queue.
@@ -240,40 +242,41 @@ pub struct NetworkUse {
     pub segments_retransmitted: Option<u64>,
     /// Retransmissions after a time-out, part of the above.
     pub retransmit_timeouts: Option<u64>,
-    /// Acknowledgements that were sent late, in the hope that data would carry them.
+    /// Delayed acknowledgements.
     pub delayed_acks: Option<u64>,
-    /// Connections that found the queue of half-open ones full and were dropped, without cookies.
+    /// Connections that were dropped because the queue of half-open connections was full, without
+    /// SYN cookies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syn_queue_drops: Option<u64>,
-    /// Connections that were answered with a cookie because that queue was full.
+    /// Connections to which the kernel responded with a SYN cookie because that queue was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syn_cookies: Option<u64>,
     /// Times that the memory of all TCP sockets came under pressure (`net.ipv4.tcp_mem`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_pressures: Option<u64>,
-    /// Connections aborted for want of memory, or because there were too many orphans.
+    /// Connections aborted because memory was exhausted, or because there were too many orphans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborts_on_memory: Option<u64>,
-    /// Packets that found no room in the receive buffer of their socket.
+    /// Packets dropped because the receive buffer of their socket was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_queue_drops: Option<u64>,
-    /// Packets that found the queue of a socket in use full.
+    /// Packets dropped because the backlog queue of a locked socket was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket_backlog_drops: Option<u64>,
-    /// Times that the receive queue of a socket was shrunk for want of room.
+    /// Number of times that the receive queue of a socket was shrunk to free memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prunes: Option<u64>,
-    /// Packets dropped because the machine had no memory but its reserve.
+    /// Packets dropped because only the machine's memory reserve was left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve_drops: Option<u64>,
-    /// Connection tracking; `None`: this kernel has none, or does not show it.
+    /// Connection tracking; `None`: this kernel does not have or report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracking: Option<TrackingUse>,
 }
 
 impl NetworkUse {
     /// Returns the growth of the counters since an earlier reading of the same network. A counter
-    /// that one of the readings lacks is not known.
+    /// that is missing in a reading is unknown.
     #[must_use]
     pub fn growth_since(self, earlier: NetworkUse) -> NetworkUse {
         let since = |last: Option<u64>, first: Option<u64>| Some(last?.saturating_sub(first?));
@@ -302,19 +305,20 @@ impl NetworkUse {
     }
 }
 
-/// System calls that were counted: all the time, or in slices of it. Sums since the party is
-/// watched.
+/// System calls that were counted all the time, or in slices of it. Sums since monitoring of the
+/// party began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallsUse {
-    /// Time in which calls were counted, nanoseconds. Where responses are not counted, it is the
-    /// time that the slices represent, and the calls are estimates for all of it.
+    /// Time in which calls were counted, nanoseconds. If responses are not counted, it is the time
+    /// that the slices represent, and the calls are estimates for all of that time.
     pub counted_ns: u64,
-    /// Stretches of time in which they were.
+    /// Number of slices in which calls were counted.
     pub slices: u64,
-    /// Complete answers, right or wrong, that the generator got while they were counted; `None`:
-    /// there is no generator.
-    pub answers: Option<u64>,
-    /// By name; futex calls by what they are for.
+    /// Number of complete responses, correct or not, that the generator received while calls were
+    /// counted; `None`: there is no generator.
+    #[serde(rename = "answers")]
+    pub responses: Option<u64>,
+    /// Calls by name; futex calls by their operation.
     pub by_name: BTreeMap<String, CallUse>,
 }
 
@@ -332,7 +336,7 @@ pub struct CallUse {
 }
 
 impl Default for CallUse {
-    /// No calls, of which all is known.
+    /// Returns no calls, with all counts known.
     fn default() -> CallUse {
         CallUse { count: 0, errors: Some(0), again: Some(0), returned: Some(0) }
     }
@@ -389,10 +393,10 @@ impl CallUse {
 /// Threads of one name that have ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedThreads {
-    /// As they were called last.
+    /// Last name of the threads.
     pub name: String,
     pub threads: u64,
-    /// CPU time of their whole lives, as the scheduler counts it, nanoseconds. `None`: not read, in
+    /// CPU time from start to end as the scheduler counts it, nanoseconds. `None`: not read, in
     /// older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_ns: Option<u64>,
@@ -402,9 +406,9 @@ pub struct EndedThreads {
 /// Counters of a party's control group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CgroupUse {
-    /// CPU time of all tasks, dead ones included. Exact.
+    /// CPU time of all tasks, including ended ones. Exact.
     pub cpu_ns: Option<u64>,
-    /// Split of `cpu_ns`; sampled by the kernel's tick where tick accounting is on.
+    /// Parts of `cpu_ns`; sampled at the kernel's ticks if tick accounting is on.
     pub cpu_user_ns: Option<u64>,
     pub cpu_sys_ns: Option<u64>,
     pub periods: Option<u64>,
@@ -421,7 +425,7 @@ pub struct CgroupUse {
     pub memory_shmem_bytes: Option<u64>,
     /// Kernel memory for it: stacks, page tables, kernel objects, socket buffers.
     pub memory_kernel_bytes: Option<u64>,
-    /// Times the memory limit killed a process.
+    /// Number of times that the memory limit killed a process.
     pub oom_kills: Option<u64>,
     pub pids: Option<u64>,
 }
@@ -431,21 +435,21 @@ pub struct CgroupUse {
 pub struct ThreadUse {
     pub pid: u32,
     pub tid: u32,
-    /// Clock ticks from the start of the machine to that of the thread: with it a thread is known
-    /// from a later one of the same number. `None`: not read, or the archive is older.
+    /// Clock ticks from the start of the machine to that of the thread. They distinguish it from a
+    /// later thread with the same number. `None`: not read, or an older archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_ticks: Option<u64>,
-    /// As the kernel keeps it: at most 15 bytes.
+    /// Name as the kernel stores it: at most 15 bytes.
     pub name: String,
     /// Time on a CPU. Exact.
     pub run_ns: u64,
     pub user_ns: u64,
     pub sys_ns: u64,
-    /// Time runnable but waiting for a CPU.
+    /// Time in which the thread was runnable and waited for a CPU.
     pub run_delay_ns: Option<u64>,
     pub switches_voluntary: Option<u64>,
     pub switches_involuntary: Option<u64>,
-    /// Page faults that were served without, and with, reading from a disk.
+    /// Page faults without, and with, a read from a disk.
     pub faults_minor: Option<u64>,
     pub faults_major: Option<u64>,
     /// Records of the kernel's scheduler about it; `None`: not traced.
@@ -456,22 +460,23 @@ pub struct ThreadUse {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedulerRecord {
     pub states: StateTimes,
-    /// Times that it was woken up.
+    /// Number of wake-ups.
     pub wakeups: u64,
-    /// Times that it was moved to another CPU.
+    /// Number of moves to another CPU.
     pub migrations: u64,
-    /// CPU time outside of system calls and within; `None`: not measured.
+    /// CPU time outside of system calls, and inside; `None`: not measured.
     pub modes: Option<ModeTimes>,
 }
 
-/// CPU time by mode: exact but for interrupts and page faults, which count where they happened.
+/// CPU time by mode: exact, except that interrupts and page faults count in the mode in which they
+/// happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModeTimes {
     pub user_ns: u64,
     pub sys_ns: u64,
 }
 
-/// Time by what threads did, in nanoseconds. The sum is the time that has passed, threads added up.
+/// Time of threads by state, in nanoseconds. The sum is the elapsed time, added up over threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateTimes {
     pub running_ns: u64,
@@ -502,10 +507,10 @@ impl StateTimes {
         *self.state_mut(state) += ns;
     }
 
-    /// Takes time off a state, as far as there is any.
+    /// Subtracts time from a state, at most all of it.
     pub const fn take(&mut self, state: ThreadState, ns: u64) {
-        let of = self.state_mut(state);
-        *of = of.saturating_sub(ns);
+        let time = self.state_mut(state);
+        *time = time.saturating_sub(ns);
     }
 
     const fn state_mut(&mut self, state: ThreadState) -> &mut u64 {
@@ -579,7 +584,7 @@ pub struct HostUse {
     pub context_switches: u64,
     /// Threads that ran or were ready to run at that instant, on all CPUs.
     pub runnable: Option<u64>,
-    /// Threads and processes born since the machine started.
+    /// Number of threads and processes created since the machine started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub births: Option<u64>,
     pub interrupts: Option<u64>,
@@ -593,14 +598,14 @@ pub struct HostUse {
     /// Queues of received packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<BacklogUse>,
-    /// Neighbours (ARP, NDP) for which the table had no room.
+    /// Neighbours (ARP, NDP) that were dropped because the table was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbour_overflows: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_memory: Option<TcpMemoryUse>,
 }
 
-/// Time in which some thread was held up, in nanoseconds.
+/// Time in which some thread had to wait for a resource, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PressureUse {
     pub cpu_ns: Option<u64>,
@@ -613,7 +618,7 @@ pub struct DiskUse {
     pub name: String,
     pub bytes_read: u64,
     pub bytes_written: u64,
-    /// Time in which it was busy.
+    /// Time in which the disk was busy.
     pub disk_busy_ns: Option<u64>,
 }
 
@@ -623,6 +628,6 @@ pub struct LinkUse {
     pub name: String,
     pub bytes_in: u64,
     pub bytes_out: u64,
-    /// Its capacity in each direction; `None`: not reported, as by links between virtual machines.
+    /// Capacity in each direction; `None`: not reported, as for links between virtual machines.
     pub bits_per_s: Option<u64>,
 }

@@ -1,7 +1,7 @@
-//! Detection of secrets: by the names of headers, settings and environment variables, and by the
-//! form of values.
+//! Detects secrets by the names of headers, settings and environment variables, and by the form of
+//! values. Archives and reports withhold them.
 
-/// Parts of such names, in small letters, without anything between words.
+/// Parts of names that mark a secret, in lower case, without separators.
 const PARTS: [&str; 19] = [
     "authorization",
     "cookie",
@@ -24,43 +24,44 @@ const PARTS: [&str; 19] = [
     "xsrf",
 ];
 
-/// Returns whether a name marks its value as a secret.
+/// Whether a name marks its value as a secret.
 #[must_use]
 pub fn is_secret(name: &str) -> bool {
     let plain = small_letters(name);
     PARTS.iter().any(|part| plain.contains(part))
 }
 
-/// Returns whether the value of this name is a secret, or may be one.
+/// Whether the value of this name is a secret, or may be one.
 #[must_use]
 pub fn may_be_secret(name: &str) -> bool {
-    is_secret(name) || is_perhaps_secret(name)
+    is_secret(name) || is_possible_secret(name)
 }
 
-/// Parts of names of what may be a secret, besides those of any name that says so ([`is_secret`]).
+/// Parts of names whose values may be secrets, in addition to [`PARTS`].
 const PERHAPS: [&str; 6] = ["KEY", "AUTH", "PASS", "PWD", "CRED", "DSN"];
 
-/// Variables by which a shell names the folder that it is in.
+/// Variables in which a shell stores its current folder.
 const FOLDERS: [&str; 2] = ["PWD", "OLDPWD"];
 
-/// Returns whether the value of this name may be a secret, although the name does not mark it.
+/// Whether the value of this name may be a secret, although the name does not mark it.
 #[must_use]
-pub fn is_perhaps_secret(name: &str) -> bool {
+pub fn is_possible_secret(name: &str) -> bool {
     let capitals = name.to_ascii_uppercase();
-    // A personal access token. Only as a word: paths are called PATH.
+    // A personal access token. Only as a word, because PATH is not a secret.
     let has_pat = || capitals.split('_').any(|word| word == "PAT");
-    // Bundler: BUNDLE_GEMS__EXAMPLE__COM is what opens gems.example.com, and settings are written
-    // alike.
+    // Bundler stores the credentials of gems.example.com in BUNDLE_GEMS__EXAMPLE__COM. Its settings
+    // have names of the same form.
     let is_bundlers = || name.strip_prefix("BUNDLE_").is_some_and(|host| host.contains("__"));
     let is_perhaps = PERHAPS.iter().any(|part| capitals.contains(part));
     !FOLDERS.contains(&name) && (is_perhaps || has_pat() || is_bundlers())
 }
 
-/// Words that mark a secret in names of headers, besides [`PERHAPS`]. DPoP is a proof of RFC 9449.
+/// Words that mark a secret in names of headers, in addition to [`PERHAPS`]. DPoP is a proof of RFC
+/// 9449.
 const HEADER_WORDS: [&str; 3] = ["DPOP", "HMAC", "AUTHENTICATION"];
 
-/// Returns whether the value of a header of this name may be a secret: one of its words marks it.
-/// Parts of words do not count: `X-Bypass-Cache`.
+/// Whether the value of a header of this name may be a secret, because of one of its words. Parts
+/// of words do not count: `X-Bypass-Cache`.
 #[must_use]
 pub fn may_be_secret_header(name: &str) -> bool {
     let marks = || PERHAPS.iter().chain(&HEADER_WORDS);
@@ -68,12 +69,12 @@ pub fn may_be_secret_header(name: &str) -> bool {
     is_secret(name) || name.split(|c: char| !c.is_ascii_alphanumeric()).any(is_word)
 }
 
-/// Names of parameters, without more, whose values may be secrets: `code` and `assertion` are those
-/// of OAuth 2.0 (RFC 6749 §4.1.2, RFC 7521 §4.1), `ticket` that of CAS.
+/// Complete names of parameters whose values may be secrets: `code` and `assertion` are those of
+/// OAuth 2.0 (RFC 6749 §4.1.2, RFC 7521 §4.1), `ticket` that of CAS.
 const PARAMETERS: [&str; 4] = ["key", "auth", "code", "ticket"];
 
-/// Words that mark a secret outside of queries and forms as well: programs have other keys and
-/// codes.
+/// Words that mark a secret outside of queries and forms, too. `key` and `code` are left out,
+/// because programs have other keys and codes.
 const FIELDS: [&str; 18] = [
     "pass",
     "pwd",
@@ -95,16 +96,16 @@ const FIELDS: [&str; 18] = [
     "dsn",
 ];
 
-/// Returns whether the value of a query parameter of this name may be a secret: the name marks it,
-/// or consists of nothing but such a word. A wider rule would hide harmless parameters: `sort_key`.
+/// Whether the value of a query parameter of this name may be a secret: the name marks it, or is
+/// such a word. A wider rule would hide harmless parameters: `sort_key`.
 #[must_use]
 pub fn is_secret_parameter(name: &str) -> bool {
     let name = without_escapes(name);
     is_secret(&name) || is_secret_field(&name) || PARAMETERS.contains(&&*small_letters(&name))
 }
 
-/// Returns whether the value of a field or setting of this name may be a secret, although the name
-/// does not mark it: `pin`, `db_pass`, `AccessKey`.
+/// Whether the value of a field or setting of this name may be a secret, although the name does not
+/// mark it: `pin`, `db_pass`, `AccessKey`.
 #[must_use]
 pub fn is_secret_field(name: &str) -> bool {
     let plain = small_letters(name);
@@ -115,27 +116,28 @@ pub fn is_secret_field(name: &str) -> bool {
     !FOLDERS.contains(&name) && (is_key_of || is_password || FIELDS.contains(&&*plain))
 }
 
-/// Returns a name in small letters, without anything between words.
+/// Returns a name in lower case, without separators.
 #[must_use]
 pub fn small_letters(name: &str) -> String {
     let letters = name.chars().filter(char::is_ascii_alphanumeric);
     letters.collect::<String>().to_ascii_lowercase()
 }
 
-/// The text of a part of a URL whose characters may be percent-encoded (RFC 3986 §2.1): `%74oken`
-/// is `token`. Bytes beyond ASCII stay encoded: no name of a secret has them.
+/// Decodes percent-encoded characters of a part of a URL (RFC 3986 §2.1): `%74oken` is `token`.
+/// Bytes beyond ASCII remain encoded, because names of secrets do not contain them.
 #[must_use]
 pub fn without_escapes(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('%') {
-        shown.push_str(&rest[..at]);
-        let byte = rest.get(at + 1..at + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    let mut remainder = text;
+    while let Some(at) = remainder.find('%') {
+        shown.push_str(&remainder[..at]);
+        let byte =
+            remainder.get(at + 1..at + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
         let (c, taken) = byte.filter(u8::is_ascii).map_or(('%', 1), |byte| (char::from(byte), 3));
         shown.push(c);
-        rest = &rest[at + taken..];
+        remainder = &remainder[at + taken..];
     }
-    shown + rest
+    shown + remainder
 }
 
 /// Returns a URL, or the part of one from its path on, with each of its parameters replaced by
@@ -163,9 +165,9 @@ pub fn with_parameters(url: &str, mut shown: impl FnMut(&str) -> String) -> Stri
 /// Returns the parameters between `;`. A `;` that no name follows is part of a value.
 fn parameters(text: &str) -> Vec<&str> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_.-%[]".contains(c);
-    let is_named = |rest: &str| {
+    let is_named = |option: &str| {
         let name =
-            rest.split('=').next().filter(|name| name.len() < rest.len()).unwrap_or_default();
+            option.split('=').next().filter(|name| name.len() < option.len()).unwrap_or_default();
         !name.is_empty() && name.chars().all(is_of_name)
     };
     let starts = text.match_indices(';').map(|(at, _)| at + 1).filter(|at| is_named(&text[*at..]));
@@ -177,8 +179,7 @@ fn parameters(text: &str) -> Vec<&str> {
 /// Schemes of HTTP authentication whose credentials are one word after the scheme (RFC 9110 §11.4).
 const SCHEMES: [&str; 6] = ["basic", "bearer", "negotiate", "ntlm", "token", "apikey"];
 
-/// How tokens begin that services issue, in the form that their scanners for leaked secrets look
-/// for.
+/// Prefixes of tokens of services, as scanners for leaked secrets use them.
 const PREFIXES: [&str; 44] = [
     "AGE-SECRET-KEY-",
     "AIza",
@@ -226,16 +227,15 @@ const PREFIXES: [&str; 44] = [
     "ya29.",
 ];
 
-/// The shortest token that is known by its beginning: shorter words are ordinary ones, such as
-/// `sk-learn`.
+/// Minimum length of a token with a known prefix. Shorter words are ordinary, such as `sk-learn`.
 const SHORTEST_TOKEN: usize = 16;
 
-/// The shortest word that is taken for the credentials after a scheme: `Token ring` and `Basic
-/// plan` hold none.
+/// Minimum length of credentials after a scheme. `Token ring` and `Basic plan` do not contain
+/// credentials.
 const SHORTEST_CREDENTIALS: usize = 6;
 
-/// Returns whether a value of any name looks like credentials: a scheme with its word, a JSON Web
-/// Token (RFC 7519), or a token of a service that is known by its beginning.
+/// Whether a value looks like credentials, regardless of its name: a scheme and a word, a JSON Web
+/// Token (RFC 7519), or a token of a known service.
 #[must_use]
 pub fn is_credential(value: &str) -> bool {
     let has_scheme = value.trim().split_once(' ').is_some_and(|(scheme, word)| {
@@ -251,13 +251,13 @@ pub fn is_credential(value: &str) -> bool {
     has_scheme || value.split(is_end).any(is_token)
 }
 
-/// Returns whether a word is a scheme of authentication whose credentials are one word.
+/// Whether a word is an authentication scheme whose credentials are one word.
 #[must_use]
 pub fn is_scheme(word: &str) -> bool {
     SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// Returns whether a word is a token by its form: a JSON Web Token, or one of a known service.
+/// Whether a word has the form of a token: a JSON Web Token, or a token of a known service.
 #[must_use]
 pub fn is_token(word: &str) -> bool {
     is_web_token(word) || is_token_of_service(word)
@@ -266,7 +266,7 @@ pub fn is_token(word: &str) -> bool {
 fn is_web_token(word: &str) -> bool {
     let is_part =
         |part: &str| part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
-    // `{"` in Base64, with which its head begins.
+    // The header of a token is JSON. It begins with `{"`, in Base64 `eyJ`.
     word.starts_with("eyJ") && word.split('.').count() == 3 && word.split('.').all(is_part)
 }
 
@@ -275,12 +275,12 @@ fn is_token_of_service(word: &str) -> bool {
     let Some(random) = PREFIXES.iter().find_map(|prefix| word.strip_prefix(prefix)) else {
         return false;
     };
-    word.len() >= SHORTEST_TOKEN && word.bytes().all(is_token) && looks_issued(random)
+    word.len() >= SHORTEST_TOKEN && word.bytes().all(is_token) && looks_random(random)
 }
 
-/// Whether the rest of a token looks drawn at random: it has a digit, or letters of both cases
-/// without a separator. Words such as `sk-learn-contributors` have neither.
-fn looks_issued(random: &str) -> bool {
+/// Whether the part of a token after its prefix looks random: it has a digit, or letters of both
+/// cases without a separator. Words such as `sk-learn-contributors` have neither.
+fn looks_random(random: &str) -> bool {
     let has = |is: fn(&u8) -> bool| random.bytes().any(|b| is(&b));
     let is_one_word = || random.bytes().all(|b| b.is_ascii_alphanumeric());
     has(u8::is_ascii_digit)
@@ -289,11 +289,12 @@ fn looks_issued(random: &str) -> bool {
             && (has(u8::is_ascii_lowercase) || random.len() >= 16)
 }
 
-/// Returns whether a value of any name holds a secret: credentials, settings with such a name, or a
-/// user's name and password.
+/// Whether a value holds a secret, regardless of its name: credentials, settings with a secret
+/// name, or a user name and password.
 #[must_use]
 pub fn holds_secret(value: &str) -> bool {
-    // Folders are called what they like, also `/opt/node@18/bin` and `/home/secretary`.
+    // Paths are excluded, because folders have names such as `/opt/node@18/bin` and
+    // `/home/secretary`.
     let is_list_of_paths = value.split(':').all(|part| part.is_empty() || part.starts_with('/'));
     if is_list_of_paths && !value.contains(['=', '?', ' ']) {
         return false;
@@ -303,36 +304,36 @@ pub fn holds_secret(value: &str) -> bool {
         .filter_map(|w| w.split_once('='));
     is_credential(value)
         || is_secret(value)
-        || set.into_iter().any(|(name, _)| is_perhaps_secret(name))
+        || set.into_iter().any(|(name, _)| is_possible_secret(name))
         || holds_userinfo(value)
 }
 
-/// Returns whether there is a `user:password@` outside of a URL's authority: without a scheme, or
-/// with characters that end an authority.
+/// Whether there is a `user:password@` outside of a URL's authority: without a scheme, or with
+/// characters that end an authority.
 fn holds_userinfo(value: &str) -> bool {
-    let rest = without_userinfo(value).replace("***@", "").replace("://", "");
-    rest.rsplit_once('@').is_some_and(|(before, _)| before.contains(':'))
+    let remainder = without_userinfo(value).replace("***@", "").replace("://", "");
+    remainder.rsplit_once('@').is_some_and(|(before, _)| before.contains(':'))
 }
 
-/// Takes names and passwords out of URLs (RFC 3986 §3.2.1), of which a value may hold several.
+/// Replaces user names and passwords in the URLs of a value (RFC 3986 §3.2.1).
 #[must_use]
 pub fn without_userinfo(value: &str) -> String {
     let mut shown = String::new();
-    let mut rest = value;
-    while let Some(at) = rest.find("://") {
-        let (scheme, after) = rest.split_at(at + 3);
+    let mut remainder = value;
+    while let Some(at) = remainder.find("://") {
+        let (scheme, after) = remainder.split_at(at + 3);
         shown.push_str(scheme);
         let end = end_of_authority(after);
         let authority = &after[..end];
         let host = authority.rfind('@').map(|at| &authority[at..]);
         shown.push_str(&host.map_or_else(|| authority.into(), |host| format!("***{host}")));
-        rest = &after[end..];
+        remainder = &after[end..];
     }
-    shown + rest
+    shown + remainder
 }
 
-/// Where the authority of a URL ends that may be one of a list: at a comma only where a host is
-/// before it. A password may have one.
+/// Returns the end of a URL's authority. In a list of URLs, a comma ends the authority only after a
+/// host, because a password may contain a comma.
 #[must_use]
 pub fn end_of_authority(text: &str) -> usize {
     let is_end = |c: char| c.is_whitespace() || "/?#\"'<>`".contains(c);
@@ -348,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_secrets_are_known_in_headers_and_parameters() {
+    fn secret_names_of_headers_and_parameters_are_detected() {
         let headers = ["X-CSRF-Token", "X-Csrf", "x-xsrf", "X-JWT-Assertion", "X-Api-Key", "DPoP"];
         for header in headers.into_iter().chain(["Authentication", "X-Hub-HMAC"]) {
             assert!(may_be_secret_header(header), "{header}");
@@ -370,11 +371,11 @@ mod tests {
         for plain in ["key", "code", "PWD", "OLDPWD", "shipping", "id"] {
             assert!(!is_secret_field(plain), "{plain}");
         }
-        assert!(is_perhaps_secret("GITHUB_PAT") && !is_perhaps_secret("PATH"));
+        assert!(is_possible_secret("GITHUB_PAT") && !is_possible_secret("PATH"));
     }
 
     #[test]
-    fn parameters_of_queries_and_paths_are_shown_as_asked() {
+    fn with_parameters_replaces_query_and_path_parameters() {
         let shown = |pair: &str| format!("<{pair}>");
         for (url, expected) in [
             ("/a/b", "/a/b"),
@@ -389,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_known_whatever_their_name() {
+    fn credentials_are_detected_under_any_name() {
         for value in [
             "Basic dXNlcjpwYXNz",
             "bearer 0a1b2c3d4e",

@@ -19,39 +19,39 @@ pub struct StartRecord {
     pub start: usize,
     /// Index in the plan's list of launches.
     pub launch: usize,
-    /// Continues a launch whose first processes were lost with the run: see `dyno run --resume`.
+    /// Whether the start continues a launch of an interrupted run (`dyno run --resume`).
     pub resumed: bool,
     /// A fixed piece of work right before the start; `None`: it was not run, or could not be timed.
     pub canary: Option<Canary>,
     /// Parts in the order of their starts: back ends, then the subject. Empty if dyno loaded a
     /// running server and started nothing.
     pub parts: Vec<PartStart>,
-    /// Why this start ended before its plan was done, in words; `None` if it did what was planned.
+    /// Reason why the start ended early; `None`: it ran as planned.
     pub failure: Option<Failure>,
 }
 
 /// An unused variable that varies the size of the environment. That size decides where a program's
 /// stack begins and how its data lie in caches: by some per cent, and always in the same direction
 /// (Mytkowicz et al., "Producing wrong data without doing anything obviously wrong!", ASPLOS 2009).
-/// Each start therefore has another length.
+/// Its length therefore differs between starts.
 pub const PADDING: &str = "DYNO_PADDING";
 
-/// The variable that names the folder of a start, which is another one each time.
+/// Variable with the path of a start's folder, which differs between starts.
 const TEMPORARY: &str = "TMPDIR";
 
 /// A fixed piece of work, done several times on the CPUs of a server before it is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Canary {
-    /// Steps of each piece.
+    /// Number of steps of each piece.
     pub steps: u64,
     pub pieces: Vec<CanaryPiece>,
 }
 
-/// How long one piece of the work took.
+/// Duration of one piece of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CanaryPiece {
     pub wall_ns: u64,
-    /// CPU time of the thread: without what others took.
+    /// CPU time of the thread, without the time in which others used the CPU.
     pub cpu_ns: u64,
 }
 
@@ -75,8 +75,8 @@ impl StartRecord {
         self.part(Party::SUBJECT)
     }
 
-    /// Returns the protocols over which the server broke a promise of its contract before the load:
-    /// over these it was not loaded. With each the first check that failed.
+    /// Returns the protocols over which the server failed a check of its contract before the load,
+    /// each with the first such check. The server was not loaded over these protocols.
     #[must_use]
     pub fn refused_protocols(&self) -> BTreeMap<Protocol, &CheckResult> {
         let mut all = BTreeMap::new();
@@ -90,16 +90,16 @@ impl StartRecord {
     }
 }
 
-/// The life of one part of a start: its processes, from exec to the end of the last.
+/// Record of one part of a start: its processes, from exec to the end of the last one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PartStart {
     pub party: Party,
-    /// As the plan calls it.
+    /// Name in the plan.
     pub name: String,
     /// `None`: it could not be started.
     pub pid: Option<u32>,
     pub startup: Option<Startup>,
-    /// How it was warmed before its first trial; `None`: it was not, or it ended before that.
+    /// Warm-up before the first trial; `None`: there was none, or the part ended before it.
     pub warmup: Option<WarmUp>,
     /// The program of its busiest process; `None`: not inspected, or not permitted.
     pub binary: Option<Binary>,
@@ -107,26 +107,25 @@ pub struct PartStart {
     pub idle: Option<IdleUse>,
     /// Cost of the probes attached to it; `None`: not requested, or no probe was available.
     pub probe_price: Option<ProbePrice>,
-    /// How long its data took to be loaded, nanoseconds; `None`: it has none to load, or did not
-    /// come to that.
+    /// Time to load its data, nanoseconds; `None`: it has no data to load, or failed before that.
     pub seeded_ns: Option<u64>,
     /// Contract checks before the load.
     pub checks_before: Vec<CheckResult>,
-    /// And after the last step.
+    /// Contract checks after the last step.
     pub checks_after: Vec<CheckResult>,
     pub limits: Vec<LimitReadBack>,
-    /// The environment that it was given, without secrets. Empty where the archive is older than
-    /// that it is of dyno's making.
+    /// Environment of the part, without secrets. Empty in older archives, in which dyno did not set
+    /// the environment.
     pub environment: BTreeMap<String, String>,
-    /// The variables that it was given from dyno's own environment, without secrets. Empty: the
-    /// archive does not keep them apart, or it was not started.
+    /// Variables that the part inherited from dyno's own environment, without secrets. Empty: the
+    /// archive does not separate them, or the part was not started.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inherited: BTreeMap<String, String>,
-    /// Files in its folder that were not there when the run was planned; `None`: there are none.
+    /// Files in its folder that did not exist when the run was planned; `None`: there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_files: Option<NewFiles>,
     pub stop: Option<StopRecord>,
-    /// Last lines of its output, kept after a failure.
+    /// Last lines of its output, recorded after a failure.
     pub log_tail: Option<String>,
 }
 
@@ -161,15 +160,15 @@ impl PartStart {
     /// start's own folder.
     #[must_use]
     pub fn inherited_variables(&self, is_inherited: impl Fn(&str) -> bool) -> BTreeMap<&str, &str> {
-        let kept_apart = !self.inherited.is_empty();
-        let all = if kept_apart { &self.inherited } else { &self.environment };
+        let is_separate = !self.inherited.is_empty();
+        let all = if is_separate { &self.inherited } else { &self.environment };
         let folder = self.environment.get(TEMPORARY).filter(|folder| !folder.is_empty());
         let is_of_start = |name: &str, value: &str| {
             [TEMPORARY, PADDING].contains(&name)
                 || folder.is_some_and(|folder| value.contains(&**folder))
         };
         let all = all.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        all.filter(|(name, value)| kept_apart || is_inherited(name) && !is_of_start(name, value))
+        all.filter(|(name, value)| is_separate || is_inherited(name) && !is_of_start(name, value))
             .collect()
     }
 }
@@ -207,33 +206,34 @@ pub struct Binary {
 pub struct IdleUse {
     pub length_ns: u64,
     pub cpu_ns: Option<u64>,
-    /// Times that its threads were woken up; without a look inside, the switches that they asked
-    /// for.
+    /// Number of wake-ups of its threads; if they are not traced, of voluntary context switches.
     pub wakeups: Option<u64>,
 }
 
 /// Times from the instant of exec, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Startup {
-    /// Until a connection was accepted by the kernel; `None`: it was not asked for one.
+    /// Time until the kernel accepted a connection; `None`: no connection was attempted.
     pub listening_ns: Option<u64>,
-    /// Time to the first complete answer with the expected status; `None`: no request was sent.
-    pub first_answer_ns: Option<u64>,
-    /// Time until it was ready, by any sign.
+    /// Time to the first complete response with the expected status; `None`: no request was sent.
+    #[serde(rename = "first_answer_ns")]
+    pub first_response_ns: Option<u64>,
+    /// Time until the part was ready, by any sign.
     pub ready_ns: u64,
-    /// CPU time the subject had used by then, where a control group reports it.
+    /// CPU time that the part had used by then; `None`: no control group reports it.
     pub cpu_ns: Option<u64>,
 }
 
 /// The load before the first trial of a start. Reports only mention that it took place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
-    /// From the begin of its first load to the end of its last, gaps between them included.
+    /// Time from the start of the first load to the end of the last one, gaps included.
     pub took_ns: u64,
     pub ended: WarmUpEnd,
-    /// Correct responses in all, those between and after slices included.
-    pub right_answers: u64,
-    /// In the order of time.
+    /// Total number of correct responses, including those between and after slices.
+    #[serde(rename = "right_answers")]
+    pub correct_responses: u64,
+    /// Slices in order of time.
     pub slices: Vec<WarmUpSlice>,
 }
 
@@ -261,21 +261,23 @@ pub struct WarmUpSlice {
     /// Since the warm-up began.
     pub start_ns: u64,
     pub end_ns: u64,
-    /// Complete answers within the slice, right or wrong.
-    pub answers: u64,
+    /// Number of complete responses within the slice, correct or not.
+    #[serde(rename = "answers")]
+    pub responses: u64,
     /// Number of correct responses; in older archives, of all responses.
-    pub right_answers: u64,
+    #[serde(rename = "right_answers")]
+    pub correct_responses: u64,
     /// CPU time of the subject between the samples nearest to the slice's edges; `None`: not known
     /// here.
     pub cpu_ns: Option<u64>,
-    /// CPU time of it that compiler threads used; `None`: threads could not be read.
+    /// Part of `cpu_ns` that compiler threads used; `None`: threads could not be read.
     pub jit_ns: Option<u64>,
     /// Time between those samples.
     pub observed_ns: u64,
 }
 
-/// Returns how many CPUs a start may use at a time: the number that the kernel reported, or else
-/// the planned number. A quota that could not be set is no limit.
+/// Returns the number of CPUs that a start may use at a time: the number that the kernel reported,
+/// or else the planned number. A quota that could not be set does not count.
 #[must_use]
 pub fn allowed_cpus(limits: &[LimitReadBack], planned: &Placement, asked: &Limits) -> f64 {
     let read = |kind: LimitKind| limits.iter().find(|l| l.kind == kind)?.read_back.as_deref();
@@ -285,13 +287,13 @@ pub fn allowed_cpus(limits: &[LimitReadBack], planned: &Placement, asked: &Limit
     asked.cpus.filter(|_| read(LimitKind::CpuQuota).is_some()).map_or(cpus, |quota| quota.min(cpus))
 }
 
-/// CPUs as a list that the kernel reads: `0,1,5`.
+/// Formats CPUs as a list for the kernel: `0,1,5`.
 #[must_use]
 pub fn cpu_list_text(cpus: &[u32]) -> String {
     cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// How many CPUs a list of the kernel's names, such as `0-2,5`.
+/// Returns the number of CPUs in a list of the kernel, such as `0-2,5`.
 fn count_cpus(list: &str) -> Option<usize> {
     let count = |part: &str| -> Option<usize> {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
@@ -356,7 +358,7 @@ impl LimitKind {
 pub struct StopRecord {
     /// From the signal, which goes to all its processes, to the end of the last one.
     pub took_ns: u64,
-    /// It did not stop by its deadline and was killed.
+    /// Whether the subject was killed, because it did not stop by its deadline.
     pub killed: bool,
 }
 
@@ -380,7 +382,8 @@ pub enum FailureKind {
     /// It never answered, or not on every port.
     NeverReady,
     /// It answered the contract wrongly.
-    WrongAnswers,
+    #[serde(rename = "wrong_answers")]
+    IncorrectResponses,
     /// Its process ended while it was needed.
     Crashed,
     /// The memory limit killed it.
@@ -398,7 +401,7 @@ pub enum FailureKind {
 }
 
 impl Failure {
-    /// The failure as loads record it: `crashed: its process ended with signal: 9`.
+    /// Formats the failure as loads record it: `crashed: its process ended with signal: 9`.
     #[must_use]
     pub fn in_words(&self) -> String {
         format!("{}: {}", self.kind.name(), self.message)
@@ -406,15 +409,15 @@ impl Failure {
 }
 
 impl FailureKind {
-    /// Returns whether words of [`Failure::in_words`] are of a failure of this kind.
+    /// Whether a text of [`Failure::in_words`] is about a failure of this kind.
     #[must_use]
-    pub fn is_of(self, words: &str) -> bool {
-        words.strip_prefix(self.name()).is_some_and(|rest| rest.starts_with(": "))
+    pub fn is_prefix_of(self, words: &str) -> bool {
+        words.strip_prefix(self.name()).is_some_and(|remainder| remainder.starts_with(": "))
     }
 
-    /// Returns whether the subject is the cause, so that a repetition would have the same result.
+    /// Whether the subject is the cause, so that a repetition would have the same result.
     #[must_use]
-    pub const fn is_the_subjects(self) -> bool {
+    pub const fn is_caused_by_subject(self) -> bool {
         !matches!(
             self,
             FailureKind::BackendFailed | FailureKind::Interrupted | FailureKind::Harness
@@ -428,7 +431,7 @@ impl FailureKind {
             FailureKind::BuildFailed => "build failed",
             FailureKind::NotStarted => "could not be started",
             FailureKind::NeverReady => "did not become ready",
-            FailureKind::WrongAnswers => "responded incorrectly",
+            FailureKind::IncorrectResponses => "responded incorrectly",
             FailureKind::Crashed => "crashed",
             FailureKind::OutOfMemory => "exceeded its memory limit",
             FailureKind::Deaf => "stopped responding",
@@ -445,11 +448,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inherited_variables_hold_nothing_of_a_start() {
+    fn inherited_variables_exclude_variables_of_a_start() {
         let map = |all: &[(&str, &str)]| -> BTreeMap<String, String> {
             all.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
         };
-        // How dyno asks a runtime is no variable of the user's.
+        // dyno sets `NODE_OPTIONS` to query the runtime, so it is not inherited.
         let environment = map(&[
             ("DELAY", "5"),
             ("NODE_OPTIONS", "--require=/tmp/dyno-1/dyno-runtime.cjs"),
@@ -465,14 +468,14 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_named_as_archives_have_them() {
+    fn limit_names_equal_serialized_names() {
         for kind in LimitKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
     }
 
     #[test]
-    fn cpus_are_what_was_read_back() {
+    fn allowed_cpus_follow_read_back_limits() {
         let planned = Placement { subject: vec![0, 2], generator: vec![1] };
         use LimitKind::{CpuQuota, Cpus, CpusByAffinity};
         let read = |kind: LimitKind, read_back: Option<&str>| LimitReadBack {
@@ -498,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn list_of_cpus_is_counted_as_it_is_written() {
+    fn cpu_list_text_is_counted_correctly() {
         assert_eq!(cpu_list_text(&[0, 1, 5]), "0,1,5");
         assert_eq!(count_cpus(&cpu_list_text(&[0, 1, 5])), Some(3));
     }

@@ -232,7 +232,7 @@ impl Times {
     }
 
     fn buckets(&self) -> payload::Buckets<'_> {
-        payload::Buckets { rest: &self.payload, index: 0 }
+        payload::Buckets { remainder: &self.payload, index: 0 }
     }
 }
 
@@ -258,23 +258,23 @@ mod payload {
     }
 
     fn put(out: &mut Vec<u8>, value: i64) {
-        let mut rest = ((value << 1) ^ (value >> 63)) as u64;
+        let mut remainder = ((value << 1) ^ (value >> 63)) as u64;
         // A number has at most nine bytes. The ninth holds eight bits.
         for _ in 0..8 {
-            if rest < 0x80 {
-                return out.push(rest as u8);
+            if remainder < 0x80 {
+                return out.push(remainder as u8);
             }
-            out.push(rest as u8 | 0x80);
-            rest >>= 7;
+            out.push(remainder as u8 | 0x80);
+            remainder >>= 7;
         }
-        out.push(rest as u8);
+        out.push(remainder as u8);
     }
 
     /// Iterator over the non-zero counters of a payload, with their indices. It ends early if the
     /// payload is truncated.
     #[derive(Debug)]
     pub(super) struct Buckets<'a> {
-        pub(super) rest: &'a [u8],
+        pub(super) remainder: &'a [u8],
         pub(super) index: usize,
     }
 
@@ -282,8 +282,8 @@ mod payload {
         fn take(&mut self) -> Option<i64> {
             let mut value = 0u64;
             for i in 0..9 {
-                let (&byte, rest) = self.rest.split_first()?;
-                self.rest = rest;
+                let (&byte, remainder) = self.remainder.split_first()?;
+                self.remainder = remainder;
                 if i == 8 {
                     value |= u64::from(byte) << 56;
                     break;
@@ -356,7 +356,7 @@ mod v2 {
 
     /// Returns the payload of a histogram with our bounds.
     pub(super) fn read(bytes: &[u8]) -> Result<Vec<u8>, String> {
-        let (cookie, rest) = bytes.split_at_checked(8).ok_or("truncated")?;
+        let (cookie, remainder) = bytes.split_at_checked(8).ok_or("truncated")?;
         if cookie[..4] != COMPRESSED_COOKIE.to_be_bytes() {
             return Err("not a deflated HdrHistogram (V2)".into());
         }
@@ -364,7 +364,7 @@ mod v2 {
         // A few bytes of a malicious file could inflate to gigabytes. No valid payload is longer
         // than all counters at their longest.
         let most = HEADER_BYTES + super::layout::BUCKETS * LONGEST_COUNTER;
-        ZlibDecoder::new(rest)
+        ZlibDecoder::new(remainder)
             .take(most as u64)
             .read_to_end(&mut content)
             .map_err(|error| error.to_string())?;
@@ -400,7 +400,7 @@ impl<'de> Deserialize<'de> for Times {
         if !text.is_empty() {
             let bytes = STANDARD.decode(text).map_err(de::Error::custom)?;
             let payload = v2::read(&bytes).map_err(de::Error::custom)?;
-            for (index, n) in (payload::Buckets { rest: &payload, index: 0 }) {
+            for (index, n) in (payload::Buckets { remainder: &payload, index: 0 }) {
                 if index >= layout::BUCKETS {
                     return Err(de::Error::custom(
                         "a histogram with more counters than its bounds allow",

@@ -1,4 +1,4 @@
-//! The record of one trial: its load, and further observations.
+//! The record of one trial: its load, its checks and the ceiling of the generator.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,33 +10,33 @@ use crate::protocol::Protocol;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
     pub name: String,
-    /// Over which it was asked.
+    /// Protocol of the check.
     pub protocol: Protocol,
     pub ok: bool,
     /// Whether a whole response arrived in time, correct or not. False also if its required end,
     /// such as the end of the connection, was late.
-    pub answered: bool,
-    /// The subject is known to fail it, and takes part all the same.
+    #[serde(rename = "answered")]
+    pub has_response: bool,
+    /// Whether the subject is known to fail the check, and takes part nevertheless.
     pub waived: bool,
-    /// Whether it is about the server's life, and was made in a separate start: it counts over
-    /// every protocol.
+    /// Whether it is a lifecycle check, which has a separate start and counts for every protocol.
     pub of_life: bool,
-    /// Empty where the archive is older than that it is kept.
+    /// Empty in older archives, which do not record it.
     pub asked: String,
-    /// Empty where the archive is older than that it is kept.
+    /// Empty in older archives, which do not record it.
     pub expected: String,
-    /// The observed answer, or its difference from the expected one.
+    /// The observed response, or its difference from the expected one.
     pub got: String,
 }
 
 impl CheckResult {
-    /// Returns whether the server broke a promise of its contract that is not waived.
+    /// Whether the server responded and failed a check that is not waived.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        !self.ok && self.answered && !self.waived
+        !self.ok && self.has_response && !self.waived
     }
 
-    /// Returns the protocols over which it counts.
+    /// Returns the protocols for which the check counts.
     #[must_use]
     pub fn counts_over(&self) -> &[Protocol] {
         if self.of_life { &Protocol::OF_SERVERS } else { std::slice::from_ref(&self.protocol) }
@@ -60,7 +60,7 @@ pub struct Ceiling {
     pub measured: String,
 }
 
-/// Everything one trial left behind. Written whole when the trial ends.
+/// All observations of one trial. The file is written when the trial ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
     /// Index in the plan's list of trials.

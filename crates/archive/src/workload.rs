@@ -43,7 +43,8 @@ pub struct ImportChange {
 }
 
 impl Workload {
-    /// Connections over which a visitor loads a page of it: HTTP/2 has one. `None`: it is no page.
+    /// Returns the number of connections over which a visitor loads the page; 1 for HTTP/2. `None`:
+    /// the workload is not a page.
     #[must_use]
     pub fn page_connections(&self) -> Option<u32> {
         let page = self.page?;
@@ -96,8 +97,7 @@ pub struct Expect {
 }
 
 impl Request {
-    /// Returns whether responses may have a content coding, such as gzip, because the request
-    /// accepts one.
+    /// Whether responses may have a content coding, such as gzip, because the request accepts one.
     #[must_use]
     pub fn accepts_codings(&self) -> bool {
         self.headers.iter().any(|(name, value)| {
@@ -107,8 +107,8 @@ impl Request {
         })
     }
 
-    /// Returns whether some expectations are checked only in a sample of the responses: those of
-    /// the whole response, and the exact body if it has to be decoded.
+    /// Whether some expectations are checked only in a sample of the responses: those that need the
+    /// complete response, and the exact body if it has to be decoded.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.expect.is_deep() || self.expect.body.is_some() && self.accepts_codings()
@@ -116,8 +116,8 @@ impl Request {
 }
 
 impl Expect {
-    /// Returns the length of the exact body that is expected, bytes; `None`: there is none, or it
-    /// depends on the subject (it contains `{request.NAME}`).
+    /// Returns the length of the expected exact body, bytes; `None`: there is no such body, or it
+    /// contains `{request.NAME}` and depends on the subject.
     #[must_use]
     pub fn body_bytes(&self) -> Option<usize> {
         let Body(body) = self.body.as_ref()?;
@@ -125,7 +125,7 @@ impl Expect {
         (!is_own).then_some(body.len())
     }
 
-    /// Returns whether an expectation can only be checked against the whole response.
+    /// Whether an expectation can be checked only against the complete response.
     #[must_use]
     pub fn is_deep(&self) -> bool {
         let only_status_and_body =
@@ -151,7 +151,7 @@ impl From<BodyOnDisk> for Body {
     fn from(body: BodyOnDisk) -> Body {
         match body {
             BodyOnDisk::Text(text) => Body(text.into_bytes()),
-            // Invalid base64 was not written by dyno; it is kept unchanged.
+            // dyno does not write invalid base64. Such a text is retained as it is.
             BodyOnDisk::Bytes { base64 } => {
                 Body(STANDARD.decode(&base64).unwrap_or(base64.into_bytes()))
             }
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn body_of_each_subjects_own_has_no_one_length() {
+    fn body_bytes_of_subject_specific_body_is_none() {
         let of =
             |text: &str| Expect { body: Some(Body(text.into())), ..Expect::default() }.body_bytes();
         assert_eq!(
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_text_where_they_can_be() {
+    fn body_serializes_as_text_if_possible() {
         for (bytes, text) in [(&b"a\"b"[..], r#""a\"b""#), (&[0xFF, 0][..], r#"{"base64":"/wA="}"#)]
         {
             let body = Body(bytes.to_vec());

@@ -244,8 +244,8 @@ fn falling_counter_of_machine_network_or_process_is_refused() {
             }
         };
         assert_refused(place, said, &|load| put(load, [&before, &now]));
-        let kept = refusal(&|load| put(load, [&now, &before]));
-        assert!(kept.is_none_or(|said| !said.contains(key)), "{place} that grows is refused");
+        let error = refusal(&|load| put(load, [&now, &before]));
+        assert!(error.is_none_or(|said| !said.contains(key)), "{place} that grows is refused");
     }
 }
 

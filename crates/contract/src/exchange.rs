@@ -59,7 +59,7 @@ pub fn result(
     outcome: Result<String, Problem>,
     load: ServerLoad,
 ) -> CheckResult {
-    let (ok, answered, got) = match outcome {
+    let (ok, has_response, got) = match outcome {
         Ok(got) => (true, true, got),
         Err(Problem::Wrong(got)) => (false, true, got),
         Err(Problem::Closed(got)) => (false, load == ServerLoad::Idle, got),
@@ -69,7 +69,7 @@ pub fn result(
         name: check.name.clone(),
         protocol: client.listener().protocol,
         ok,
-        answered,
+        has_response,
         waived: false,
         of_life: check.life.is_some(),
         asked: request_text(check, client),

@@ -17,17 +17,17 @@ pub const ATTEMPT: Duration = Duration::from_secs(2);
 /// Time-out of one contract check. Beyond it the check has failed without a response.
 pub const CHECK: Duration = Duration::from_secs(5);
 
-/// Most bytes of a response's body that are stored. A longer body is an error if the whole body is
-/// needed.
+/// Maximum number of bytes of a response's body that are stored. A longer body is an error if the
+/// whole body is needed.
 pub const BODY_BYTES: usize = 16 << 20;
 
-/// Most bytes of a body in a report, and of a body that is stored for a report only.
+/// Maximum number of bytes of a body in a report, and of a body that is stored for a report only.
 pub const SHOWN_BODY_BYTES: usize = 500;
 
-/// Most repetitions of a check, which is not a load.
+/// Maximum number of repetitions of a check, which is not a load.
 pub const TIMES: u32 = 10_000;
 
-/// Most concurrent requests of a check over HTTP/2.
+/// Maximum number of concurrent requests of a check over HTTP/2.
 pub const STREAMS: u32 = 1_000;
 
 /// Interval between runs of a readiness command: each run starts a shell.
@@ -48,6 +48,6 @@ pub const SETTLING: Duration = Duration::from_millis(500);
 /// Time for which responses of the back end are delayed while a server gets the signal to end.
 pub const RESPONSE_DELAY: Duration = Duration::from_millis(500);
 
-/// Most bytes of a server's requests to its back end that are stored. The rest is forwarded
-/// unchecked.
+/// Maximum number of bytes of a server's requests to its back end that are stored. The rest is
+/// forwarded unchecked.
 pub const RELAYED_BYTES: usize = 16 << 20;

@@ -89,7 +89,7 @@ pub fn wait(
     process.move_back_strays();
     Ok(Startup {
         listening_ns: times.listening_ns,
-        first_answer_ns: times.first_response_ns,
+        first_response_ns: times.first_response_ns,
         ready_ns: times.ready_ns,
         cpu_ns: process.sampler.group.counters().cpu_ns,
     })

@@ -10,8 +10,9 @@ pub const SENDS_PER_BATCH: usize = SUBMISSIONS as usize / 2;
 /// Size of one receive buffer. A longer response arrives as several completions.
 pub const BUFFER_BYTES: usize = 8 * 1024;
 
-/// Fewest and most receive buffers of an io_uring driver; in between, one per connection. Without a
-/// free buffer the kernel ends a receive, which is armed again once buffers are returned.
+/// Minimum and maximum number of receive buffers of an io_uring driver; in between, one per
+/// connection. Without a free buffer the kernel ends a receive, which is armed again once buffers
+/// are returned.
 pub const BUFFERS_MIN: u16 = 64;
 pub const BUFFERS_MAX: u16 = 512;
 
@@ -22,7 +23,7 @@ pub const READ_BYTES: usize = 64 * 1024;
 /// requests. More are allocated when more bytes wait.
 pub const OUT_BYTES: usize = 256;
 
-/// Most events taken from one `epoll_wait`. Further events wait for the next turn.
+/// Maximum number of events taken from one `epoll_wait`. Further events wait for the next turn.
 pub const EVENTS: usize = 1024;
 
 /// Waits longer than this share one standing timer; shorter ones have an exact timer each.

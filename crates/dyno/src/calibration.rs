@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use dyno_analysis::ceiling::{self, KindCeiling};
 use dyno_analysis::load::{Ceiling, LoadConfig};
 use dyno_archive::LoadRecord;
-use dyno_archive::dir::write_whole;
+use dyno_archive::dir::write_atomically;
 use dyno_observer::facts::read_facts;
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ impl CalibrationFile {
 
     pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
         let path = CalibrationFile::path(folder);
-        write_whole(&path, serde_json::to_string_pretty(self)?.as_bytes())
+        write_atomically(&path, serde_json::to_string_pretty(self)?.as_bytes())
             .with_context(|| format!("{} cannot be written", path.display()))?;
         Ok(path)
     }

@@ -166,7 +166,7 @@ impl Progress {
             Phase::Drain => return,
         };
         let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
-        let ok = interval.right_answers();
+        let ok = interval.correct_responses();
         let p99 = running_percentile_text(
             &interval_result(interval).response_time_us,
             &interval.times.response,

@@ -1,7 +1,7 @@
 //! All limits of the engine, with what happens when each is reached.
 
-/// Most arrivals that may wait for a free connection, per worker. Further arrivals are counted as
-/// `dropped`.
+/// Maximum number of arrivals that may wait for a free connection, per worker. Further arrivals are
+/// counted as `dropped`.
 pub const WAITING_ARRIVALS: usize = 1 << 18;
 
 /// Time after the measured window in which exchanges in flight may still end. The ages of the
@@ -26,17 +26,18 @@ pub const MAX_SLEEP_NS: u64 = 50_000_000;
 /// so up to this much of each stall stays invisible.
 pub const MAX_SLEEP_IN_FLIGHT_NS: u64 = 5_000_000;
 
-/// Most retries of a request that the server refused to process (REFUSED_STREAM, or above the last
-/// stream of a GOAWAY). After one more refusal its outcome is `stream_refused`.
+/// Maximum number of retries of a request that the server refused to process (REFUSED_STREAM, or
+/// above the last stream of a GOAWAY). After one more refusal its outcome is `stream_refused`.
 pub const RETRIES: u8 = 8;
 
 /// Streams of a connection for which memory is reserved at its start. Memory for more is allocated
 /// when they are opened.
 pub const RESERVED_STREAMS: u32 = 128;
 
-/// Most bytes of replies to control frames that are queued on an HTTP/2 connection while the kernel
-/// takes none of the bytes queued before them: replies to some 15,000 PINGs. Beyond it, and at
-/// least a turn later, the connection ends with ENHANCE_YOUR_CALM, as a protocol error.
+/// Maximum number of bytes of replies to control frames that are queued on an HTTP/2 connection
+/// while the kernel takes none of the bytes queued before them: replies to some 15,000 PINGs.
+/// Beyond it, and at least a turn later, the connection ends with ENHANCE_YOUR_CALM, as a protocol
+/// error.
 pub const REPLY_BYTES: u64 = 256 * 1024;
 
 /// Completions handled before queued requests are flushed. A larger number would save system calls
@@ -54,7 +55,8 @@ pub const LATE_BYTES_NS: u64 = 10_000_000;
 /// generator thread did not run.
 pub const STANDSTILL_NS: u64 = 10_000_000;
 
-/// Most silences that a worker records. When there are more, the shortest are discarded.
+/// Maximum number of silences that a worker records. When there are more, the shortest are
+/// discarded.
 pub const SILENCES: usize = 1024;
 
 /// Longest wait of a request body for 100 (Continue): the same as curl's. A server need not send
@@ -64,12 +66,12 @@ pub const CONTINUE_NS: u64 = 1_000_000_000;
 /// Responses per worker whose heads are searched for Set-Cookie.
 pub const COOKIE_SEARCHES: u32 = 256;
 
-/// Most kinds of protocol errors that are counted by name, per worker. Later kinds are counted as
-/// `other`.
+/// Maximum number of kinds of protocol errors that are counted by name, per worker. Later kinds are
+/// counted as `other`.
 pub const PROTOCOL_ERROR_KINDS: usize = 64;
 
-/// Most kinds of failed expectations that are counted by name, per worker. Later kinds are counted
-/// as `other`.
+/// Maximum number of kinds of failed expectations that are counted by name, per worker. Later kinds
+/// are counted as `other`.
 pub const UNEXPECTED_KINDS: usize = 64;
 
 /// Largest sum of weights of a mix, after division by their greatest common divisor, for which
@@ -85,17 +87,18 @@ pub const SPIN_AHEAD_NS: u64 = 100_000;
 /// polling is enabled.
 pub const SPIN_AFTER_NS: u64 = 250_000;
 
-/// Most bytes of incomplete TLS messages per connection. A longer handshake is refused. rustls
-/// itself takes no message above 64 KiB, and a record has at most 2¹⁴ + 256 + 5 bytes (RFC 8446
-/// §5.2).
+/// Maximum number of bytes of incomplete TLS messages per connection. A longer handshake is
+/// refused. rustls itself takes no message above 64 KiB, and a record has at most 2¹⁴ + 256 + 5
+/// bytes (RFC 8446 §5.2).
 pub const TLS_UNREAD_BYTES: usize = 256 * 1024;
 
 /// Longest body that is checked in full. A longer one is an unexpected body.
 pub const CHECKED_BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// Most bytes of all bodies that are being checked in full at one time. Beyond it a body is an
-/// unexpected body, with the reason.
+/// Maximum number of bytes of all bodies that are being checked in full at one time. Beyond it a
+/// body is an unexpected body, with the reason.
 pub const CHECKED_BODIES_BYTES: usize = 4 * CHECKED_BODY_BYTES;
 
-/// Most requests of a mix that are recorded separately. Larger mixes are recorded only as a whole.
+/// Maximum number of requests of a mix that are recorded separately. Larger mixes are recorded only
+/// as a whole.
 pub const REQUESTS_RECORDED_APART: usize = 256;

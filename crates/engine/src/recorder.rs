@@ -680,7 +680,7 @@ mod tests {
             .map(|s| (s.outcomes.get(Outcome::Ok), s.carried_ok))
             .collect();
         assert_eq!(parts, [(1, 1), (1, 0)]);
-        let responses = measured.right_answers();
+        let responses = measured.correct_responses();
         assert_eq!(parts.iter().map(|(ok, carried)| ok + carried).sum::<u64>(), responses);
         // Only exchanges of the window have times.
         assert_eq!(measured.by_request[0].response.count(), 1);

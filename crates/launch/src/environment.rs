@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
-use dyno_archive::secret::{holds_secret, is_perhaps_secret, is_secret, without_userinfo};
+use dyno_archive::secret::{holds_secret, is_possible_secret, is_secret, without_userinfo};
 use serde::{Deserialize, Deserializer, de};
 use sha2::{Digest as _, Sha256};
 
@@ -297,7 +297,7 @@ impl Redaction {
         if is_secret(name) {
             return Some(Redaction::Secret);
         }
-        (is_perhaps_secret(name) || holds_secret(value)).then_some(Redaction::Perhaps)
+        (is_possible_secret(name) || holds_secret(value)).then_some(Redaction::Perhaps)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Most bytes that a queried tool may print. A tool that prints more is ended, and its output is
-/// discarded.
+/// Maximum number of bytes that a queried tool may print. A tool that prints more is ended, and its
+/// output is discarded.
 pub const OUTPUT_BYTES: u64 = 1 << 20;
 
 /// Largest log of a subject or a build, bytes. A longer log is cut to its last [`LOG_TAIL_BYTES`]:
@@ -29,11 +29,12 @@ pub const SWEEP: Duration = Duration::from_millis(500);
 /// Interval between two checks whether a group is empty.
 pub const GROUP_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Most attempts to create a group that another dyno process removes before it is locked.
+/// Maximum number of attempts to create a group that another dyno process removes before it is
+/// locked.
 pub const CREATE_ATTEMPTS: usize = 50;
 
-/// Most passes of moving processes out of a group. Further passes are needed for processes that
-/// were started meanwhile.
+/// Maximum number of passes of moving processes out of a group. Further passes are needed for
+/// processes that were started meanwhile.
 pub const MOVE_PASSES: usize = 16;
 
 /// Longest time that a server may take to stop after the first Ctrl-C. Then it is killed, even if

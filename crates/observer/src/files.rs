@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use dyno_archive::sample::ThreadUse;
 
-/// Most files that stay open: three per thread for 340 threads. Files of further threads are opened
-/// for each reading. With 192 files, a sample of Jetty's 145 threads took 11 ms.
+/// Maximum number of files that stay open: three per thread for 340 threads. Files of further
+/// threads are opened for each reading. With 192 files, a sample of Jetty's 145 threads took 11 ms.
 const MAX_OPEN: usize = 1024;
 
 /// Default limit of open files. A process may by default have 1,024, and other parts of dyno need
@@ -30,8 +30,8 @@ pub struct Files {
     threads: RefCell<HashMap<(u32, u32), CachedThread>>,
 }
 
-/// Most threads whose counters are cached. The number of threads is unlimited for servers that
-/// start one per request.
+/// Maximum number of threads whose counters are cached. The number of threads is unlimited for
+/// servers that start one per request.
 const MAX_THREADS: usize = 4096;
 
 /// Counters of a thread, and its `schedstat` from right before they were read.

@@ -85,9 +85,7 @@ impl Sampler {
         }
         let (pids, each) = self.totals(&Files::default());
         let threads = pids.into_iter().flat_map(proc::threads).collect();
-        PartyUse { threads, each, ..PartyUse::nothing(Party::SUBJECT) }
-            .cpu_ns()
-            .filter(|ns| *ns > 0)
+        PartyUse { threads, each, ..PartyUse::empty(Party::SUBJECT) }.cpu_ns().filter(|ns| *ns > 0)
     }
 
     /// Returns the PIDs of the living processes, and the totals of all processes.
@@ -138,7 +136,7 @@ impl Sampler {
                 .first()
                 .filter(|_| reads == Reads::All)
                 .and_then(|&pid| network::counters(pid, files)),
-            ..PartyUse::nothing(party)
+            ..PartyUse::empty(party)
         };
         if let Some(monitor) = monitor {
             // The current state of every thread is counted up to this one instant.
@@ -180,13 +178,13 @@ pub fn sample(watched: &[Scope<'_>], reads: Reads, files: &Files) -> Sample {
         processes: 1,
         // Clients may be in another network namespace than the servers. This thread is in theirs.
         network: Some(files).filter(|_| reads == Reads::All).and_then(network::counters_here),
-        ..PartyUse::nothing(Party::GENERATOR)
+        ..PartyUse::empty(Party::GENERATOR)
     });
     Sample {
         at_ns,
         parties,
         host: host::counters(reads, files),
-        beside: None,
+        co_runners: None,
         // Read last: the duration shows how precise the sample is, and what it cost.
         took_ns: monotonic_ns() - at_ns,
     }

@@ -25,7 +25,8 @@ use rustix::net::sockopt::{tcp_cork, tcp_nodelay};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Most connections whose options are read. A server's code usually sets the same options for all.
+/// Maximum number of connections whose options are read. A server's code usually sets the same
+/// options for all.
 const MAX_OPTIONS_READ: u64 = 16;
 
 /// Size of the buffer for netlink responses. The kernel sends no more at once.

@@ -16,7 +16,7 @@ pub struct TrackingTable {
     /// Whether the table includes connections over loopback. `None`: unknown.
     pub has_loopback: Option<bool>,
     pub entries: Option<u64>,
-    /// Most entries. All networks of a machine have the same limit.
+    /// Maximum number of entries. All networks of a machine have the same limit.
     pub max_entries: Option<u64>,
     /// How long a closed connection stays in the table (TIME_WAIT), seconds.
     pub time_wait_s: Option<u64>,
@@ -40,7 +40,7 @@ pub(crate) fn entries() -> Option<u64> {
     setting("nf_conntrack_count")
 }
 
-/// Most connections that the kernel tracks in a network. `None`: there is no table.
+/// Maximum number of connections that the kernel tracks in a network. `None`: there is no table.
 pub(crate) fn max_connections() -> Option<u64> {
     setting("nf_conntrack_max")
 }

@@ -26,7 +26,7 @@ use crate::{brackets, compare};
 /// The sentences at the head of a report.
 #[must_use]
 pub fn sentences(report: &Report) -> Vec<String> {
-    let has_effects = report.experiment.is_some() || !report.run.at_once.is_empty();
+    let has_effects = report.experiment.is_some() || !report.run.concurrent_arms.is_empty();
     let winner_sentence = if has_effects { None } else { winner(report) };
     let peaks = [ties(report), noise_floor_sentence(report)]
         .map(|sentence| sentence.filter(|_| !has_effects));
@@ -233,7 +233,7 @@ fn rate_share_sentence(report: &Report, c: &Comparison) -> Option<String> {
     let base = report.subjects.iter().position(|s| s.id == c.baseline)?;
     let rate = Offered::new(report, c.cell).rps;
     let share_text = |cell: CellKey| {
-        let share = Offered::new(report, cell).kept;
+        let share = Offered::new(report, cell).served_share;
         let median =
             share.median.map_or_else(|| "an unknown share (no valid repeat)".into(), percent);
         let range = range(&share, percent).filter(|range| *range != median);

@@ -419,14 +419,14 @@ mod tests {
 
     fn call_format(function: &str, input: &Value) -> String {
         match function {
-            "number" => number(exactly(input)),
-            "micros" => micros(exactly(input)),
-            "millis" => millis(exactly(input)),
-            "bytes" => bytes(exactly(input)),
-            "memory_time" => quantity(Unit::MegabyteSeconds, exactly(input)),
-            "percent" => percent(exactly(input)),
+            "number" => number(exact_number(input)),
+            "micros" => micros(exact_number(input)),
+            "millis" => millis(exact_number(input)),
+            "bytes" => bytes(exact_number(input)),
+            "memory_time" => quantity(Unit::MegabyteSeconds, exact_number(input)),
+            "percent" => percent(exact_number(input)),
             "beyond" => unanswered_text(UnansweredShare {
-                share: exactly(&input["share"]),
+                share: exact_number(&input["share"]),
                 longest_wait: input["longest_wait"].as_f64(),
             }),
             "step" => {
@@ -450,7 +450,7 @@ mod tests {
 
     /// The file holds numbers as strings: JSON has no infinity, and serde_json may miss the last
     /// bit.
-    fn exactly(input: &Value) -> f64 {
+    fn exact_number(input: &Value) -> f64 {
         input.as_str().unwrap().parse().unwrap()
     }
 

@@ -119,7 +119,7 @@ mod tests {
         let links = items().filter(|item| item.contains("([more](")).count();
         let found = Code::ALL.iter().filter(|code| caveat_section(**code).is_some()).count();
         assert!(links > 20 && found == links, "{found} of {links}");
-        assert_eq!(caveat_section(Code::AtOnce).unwrap().title, "Both at once");
+        assert_eq!(caveat_section(Code::ConcurrentLoads).unwrap().title, "Both at once");
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn links_to_other_pages_lead_to_shown_sections() {
         let (refused, duets) =
-            (caveat_section(Code::Books).unwrap(), caveat_section(Code::AtOnce).unwrap());
+            (caveat_section(Code::Books).unwrap(), caveat_section(Code::ConcurrentLoads).unwrap());
         let link = "<a href=\"#method-both-at-once\">duets</a>";
         assert!(refused.html(&[refused, duets]).contains(link));
         let alone = refused.html(&[refused]);
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn links_to_hidden_sections_become_text() {
-        let section = caveat_section(Code::AtOnce).unwrap();
+        let section = caveat_section(Code::ConcurrentLoads).unwrap();
         let page = section.html(&[section]);
         assert!(
             page.starts_with("<p>") && page.contains("<code>order = \"duet\"</code>"),

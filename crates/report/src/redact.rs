@@ -247,7 +247,8 @@ impl Secrets {
 
     /// Records the names of request values in a withheld text.
     fn note_placeholders(&mut self, withheld: &str) {
-        let names = withheld.split("{request.").skip(1).filter_map(|rest| rest.split_once('}'));
+        let names =
+            withheld.split("{request.").skip(1).filter_map(|remainder| remainder.split_once('}'));
         self.request_values.extend(names.map(|(name, _)| name.to_string()));
     }
 

@@ -18,15 +18,15 @@ pub fn escape_controls(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        if let Some(len) = colour_sequence(rest) {
-            rest = &rest[len..];
+    let mut remainder = text;
+    while let Some(c) = remainder.chars().next() {
+        if let Some(len) = colour_sequence(remainder) {
+            remainder = &remainder[len..];
             continue;
         }
-        rest = &rest[c.len_utf8()..];
+        remainder = &remainder[c.len_utf8()..];
         match c {
-            '\r' if rest.starts_with('\n') => {}
+            '\r' if remainder.starts_with('\n') => {}
             c if is_harmful(c) => out.push_str(&picture(c)),
             c => out.push(c),
         }
@@ -42,19 +42,19 @@ pub fn escape_foreign(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
-    let mut rest = text;
-    while let Some(start) = rest.find('\x1b') {
-        out.push_str(&escape_controls(&rest[..start]));
+    let mut remainder = text;
+    while let Some(start) = remainder.find('\x1b') {
+        out.push_str(&escape_controls(&remainder[..start]));
         // An escape character that begins no colour is shown.
-        let length = colour_sequence(&rest[start..]).unwrap_or(0);
-        out.push_str(&rest[start..start + length]);
-        rest = &rest[start + length..];
+        let length = colour_sequence(&remainder[start..]).unwrap_or(0);
+        out.push_str(&remainder[start..start + length]);
+        remainder = &remainder[start + length..];
         if length == 0 {
             out.push_str(&picture('\x1b'));
-            rest = &rest[1..];
+            remainder = &remainder[1..];
         }
     }
-    out.push_str(&escape_controls(rest));
+    out.push_str(&escape_controls(remainder));
     Cow::Owned(out)
 }
 

@@ -68,8 +68,8 @@ fn totals(v: &Validation) -> String {
         "\n  {} judged. {} of the verdicts are correct, {} of the correct ones with high \
          confidence.\n  Incorrect with high confidence: {}. Invalid, not judged: {}.\n",
         plural(v.judged as u64, "step"),
-        or_dash(v.right, percent),
-        or_dash(v.right_high, percent),
+        or_dash(v.correct_share, percent),
+        or_dash(v.correct_high_share, percent),
         v.high_wrong,
         v.invalid
     )
@@ -81,7 +81,8 @@ fn steps_section(title: &str, steps: &[KnownStep], style: Style) -> String {
         let _ = writeln!(out, "\n  {}", style.bold(title));
     }
     for step in steps {
-        let correct: Vec<&str> = step.right.iter().map(|correct| correct.name()).collect();
+        let correct: Vec<&str> =
+            step.correct_verdicts.iter().map(|correct| correct.name()).collect();
         let _ = writeln!(
             out,
             "    {} at {} ({}): {} with {} confidence, correct: {}\n      {}",
@@ -137,7 +138,7 @@ mod tests {
             behaviour: "lock-sleep".into(),
             load: "4 connections".into(),
             user: User::Ordinary,
-            right: vec![Resource::Lock],
+            correct_verdicts: vec![Resource::Lock],
             verdict,
             confidence,
             sentence: "A sentence.".into(),

@@ -62,12 +62,12 @@ fn calls_by_rate(record: &WatchRecord) -> Vec<(&str, f64)> {
 
 /// Formats the totals over the whole time for a terminal.
 #[must_use]
-pub fn summary(title: &str, whole: &WatchRecord, style: Style) -> String {
+pub fn summary(title: &str, record: &WatchRecord, style: Style) -> String {
     let mut out = format!("\n  {}\n\n", style.bold(&crate::terminal::line(title)));
-    for (name, value) in facts(whole) {
+    for (name, value) in facts(record) {
         let _ = writeln!(out, "  {name:<18} {value}");
     }
-    for (role, used) in &whole.by_thread_role {
+    for (role, used) in &record.by_thread_role {
         let states = states_text(used.states_s.as_ref());
         let _ = writeln!(
             out,
@@ -81,38 +81,40 @@ pub fn summary(title: &str, whole: &WatchRecord, style: Style) -> String {
 }
 
 /// Returns the known values with their labels.
-fn facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
+fn facts(record: &WatchRecord) -> Vec<(&'static str, String)> {
     let mut facts = vec![
-        ("watched", seconds(whole.end_s)),
-        ("CPUs", or_dash(whole.cpus, number)),
+        ("watched", seconds(record.end_s)),
+        ("CPUs", or_dash(record.cpus, number)),
         (
             "user, system",
-            format!("{}, {}", or_dash(whole.cpus_user, number), or_dash(whole.cpus_sys, number)),
+            format!("{}, {}", or_dash(record.cpus_user, number), or_dash(record.cpus_sys, number)),
         ),
-        ("busiest thread", or_dash(whole.busiest_thread_utilisation, percent)),
+        ("busiest thread", or_dash(record.busiest_thread_utilisation, percent)),
         (
             "wait for a CPU",
-            or_dash(whole.run_delay_s_per_s, |s| format!("{} per second", seconds(s))),
+            or_dash(record.run_delay_s_per_s, |s| format!("{} per second", seconds(s))),
         ),
         (
             "throttled",
-            or_dash(whole.throttled_share, |s| format!("in {} of its quota's periods", percent(s))),
+            or_dash(record.throttled_share, |s| {
+                format!("in {} of its quota's periods", percent(s))
+            }),
         ),
-        ("memory", or_dash(whole.memory_held_bytes, |n| bytes(n as f64))),
-        ("page cache", or_dash(whole.memory_file_bytes, |n| bytes(n as f64))),
-        ("switches/s", or_dash(whole.context_switches_per_s, number)),
-        ("page faults/s", or_dash(whole.page_faults_per_s, number)),
-        ("wake-ups/s", or_dash(whole.wakeups_per_s, number)),
-        ("stolen", or_dash(whole.steal_share, percent)),
+        ("memory", or_dash(record.memory_held_bytes, |n| bytes(n as f64))),
+        ("page cache", or_dash(record.memory_file_bytes, |n| bytes(n as f64))),
+        ("switches/s", or_dash(record.context_switches_per_s, number)),
+        ("page faults/s", or_dash(record.page_faults_per_s, number)),
+        ("wake-ups/s", or_dash(record.wakeups_per_s, number)),
+        ("stolen", or_dash(record.steal_share, percent)),
     ];
-    if let Some(syscalls) = &whole.syscalls {
+    if let Some(syscalls) = &record.syscalls {
         facts.push((
             "system calls/s",
             format!(
                 "{}{}: {}",
                 lower_bound_sign(syscalls),
                 number(syscalls.per_s),
-                calls_text(whole, 8)
+                calls_text(record, 8)
             ),
         ));
         let transfers = format!(
@@ -122,15 +124,15 @@ fn facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
         );
         facts.push(("per second", transfers));
     }
-    facts.extend(network_facts(whole));
+    facts.extend(network_facts(record));
     facts
 }
 
 /// Returns the connections of the server and the network counters of the machine, with their
 /// labels.
-fn network_facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
+fn network_facts(record: &WatchRecord) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
-    if let Some(sockets) = &whole.sockets {
+    if let Some(sockets) = &record.sockets {
         let queues: Vec<String> = sockets
             .listeners
             .iter()
@@ -145,7 +147,7 @@ fn network_facts(whole: &WatchRecord) -> Vec<(&'static str, String)> {
             or_dash(sockets.nodelay, |share| format!("on {} of them", percent(share))),
         ));
     }
-    if let Some(network) = &whole.network {
+    if let Some(network) = &record.network {
         facts.push(("queue overflows", or_dash(network.listen_overflows, count)));
         facts.push((
             "sent again",
@@ -236,12 +238,12 @@ fn write_labelled(out: &mut String, record: &WatchRecord) {
 
 /// Renders a page with the totals and every reading.
 #[must_use]
-pub fn page(title: &str, whole: &WatchRecord, readings: &[WatchRecord]) -> String {
+pub fn page(title: &str, record: &WatchRecord, readings: &[WatchRecord]) -> String {
     let main = html! {
         header { p.brand { "dyno watch" } h1 { (title) } }
-        (facts_table("Whole time", &facts(whole)))
-        (roles_table(whole))
-        (calls_table(whole))
+        (facts_table("Whole time", &facts(record)))
+        (roles_table(record))
+        (calls_table(record))
         (readings_table(readings))
     };
     document(&format!("{title} · dyno watch"), &main, Viewer { css: VIEWER_CSS, js: "", data: "" })
@@ -254,7 +256,7 @@ fn facts_table(heading: &str, facts: &[(&'static str, String)]) -> Markup {
     }
 }
 
-fn roles_table(whole: &WatchRecord) -> Markup {
+fn roles_table(record: &WatchRecord) -> Markup {
     html! {
         h2 { "Threads by role" }
         div.scroll { table {
@@ -264,7 +266,7 @@ fn roles_table(whole: &WatchRecord) -> Markup {
                     th { "Thread states" }
                 }
             }
-            tbody { @for (role, used) in &whole.by_thread_role {
+            tbody { @for (role, used) in &record.by_thread_role {
                 tr {
                     td { (role.replace('_', " ")) } td.n { (used.threads) }
                     td.n { (seconds(used.cpu_s)) }
@@ -276,14 +278,14 @@ fn roles_table(whole: &WatchRecord) -> Markup {
     }
 }
 
-fn calls_table(whole: &WatchRecord) -> Markup {
+fn calls_table(record: &WatchRecord) -> Markup {
     html! {
         h2 { "System calls" }
-        @if whole.syscalls.is_none() { p { "System calls: not known." } } @else {
+        @if record.syscalls.is_none() { p { "System calls: not known." } } @else {
             div.scroll { table {
                 thead { tr { th { "Name" } th.n { "Per second" } } }
                 tbody {
-                    @for (name, rate) in calls_by_rate(whole) {
+                    @for (name, rate) in calls_by_rate(record) {
                         tr { td { (name) } td.n { (number(rate)) } }
                     }
                 }

@@ -138,7 +138,7 @@ fn ratio_with_invalid_repeats_is_bound() {
 
 #[test]
 fn lower_bound_is_marked_in_peak_and_tie() {
-    let alone = sentences_after(|r| {
+    let sentences = sentences_after(|r| {
         r.overview.retain(|row| row.subject == "fast");
         let row = &mut r.overview[0];
         row.peak_is_lower_bound = true;
@@ -146,7 +146,7 @@ fn lower_bound_is_marked_in_peak_and_tie() {
         row.peak_at_least_rps = Some(Repeated::new(vec![9000.0]));
     });
     assert_eq!(
-        alone[0],
+        sentences[0],
         "Fast <1> served at least 9,000 requests per second (one repeat, so no interval), at 16 \
          connections."
     );
@@ -166,7 +166,7 @@ fn mean_of_levels_is_not_called_maximum() {
     let mixture = |changed, repeats| {
         Some(Mixture { changed, repeats, lowest_rps: 376.0, highest_rps: 1625.0 })
     };
-    let alone = |mixture: Option<Mixture>| {
+    let sentence_with = |mixture: Option<Mixture>| {
         sentences_after(move |r| {
             r.overview.retain(|row| row.subject == "fast");
             r.overview[0].peak_rps = Some(Repeated::new(vec![878.0]));
@@ -175,13 +175,13 @@ fn mean_of_levels_is_not_called_maximum() {
         .remove(0)
     };
     assert_eq!(
-        alone(mixture(1, 1)),
+        sentence_with(mixture(1, 1)),
         "Fast <1> served a mean of 878 requests per second (one repeat, so no interval), at 16 \
          connections. In its only repeat throughput changed within the measured window between \
          levels of 376 and 1,630 requests per second. The mean was never sustained."
     );
-    assert!(alone(mixture(4, 5)).contains("In 4 of its 5 repeats throughput changed"));
-    assert!(alone(mixture(5, 5)).contains("In each of its 5 repeats throughput changed"));
+    assert!(sentence_with(mixture(4, 5)).contains("In 4 of its 5 repeats throughput changed"));
+    assert!(sentence_with(mixture(5, 5)).contains("In each of its 5 repeats throughput changed"));
 }
 
 /// The levels are named only if they occurred at the step of the ratio.

@@ -1,12 +1,13 @@
 //! All limits of the responder, with what happens when each is reached.
 
-/// Most new connections that wait to be accepted. The clients of further ones retry their SYN.
+/// Maximum number of new connections that wait to be accepted. The clients of further ones retry
+/// their SYN.
 pub const BACKLOG: i32 = 4096;
 
 /// Size of the read buffer. Further bytes are read in the next turn.
 pub const READ_BYTES: usize = 64 * 1024;
 
-/// Most events taken from one `epoll_wait`. Further events wait for the next turn.
+/// Maximum number of events taken from one `epoll_wait`. Further events wait for the next turn.
 pub const EVENTS: usize = 1024;
 
 /// Longest body of custom content, because HTTP/2 responses do not wait for flow-control windows. A

@@ -230,7 +230,7 @@ impl SuiteBackends {
         };
         let plan = |(entry, definition): (&SuiteBackend, &Definition)| Backend {
             name: entry.name.clone(),
-            of: entry.of.clone(),
+            definition_name: entry.of.clone(),
             variant: entry.variant.clone(),
             title: definition.title.clone(),
             version: None,

@@ -230,7 +230,7 @@ pub fn run(
         if let Some(archive) = &mut archive {
             archive.write(&measurement, &record);
         }
-        let load = MeasuredLoad { of: measurement, record };
+        let load = MeasuredLoad { measurement, record };
         on_event(&CalibrationEvent::Ended(&load));
         measured.push(load);
     }

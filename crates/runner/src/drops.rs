@@ -67,7 +67,7 @@ mod tests {
         };
         let explained = explain(&drops, failure(FailureKind::NeverReady));
         assert_eq!(explained.kind, FailureKind::Harness);
-        assert!(!explained.kind.is_the_subjects());
+        assert!(!explained.kind.is_caused_by_subject());
         let begin = "the machine dropped packets: 3 by connection tracking, with 64 of 64 table \
                      entries in use. The server did not become ready: by its deadline, connections \
                      to port 7 timed out\nhint: ";
@@ -86,7 +86,7 @@ mod tests {
         for kind in [
             FailureKind::Crashed,
             FailureKind::OutOfMemory,
-            FailureKind::WrongAnswers,
+            FailureKind::IncorrectResponses,
             FailureKind::NotStarted,
             FailureKind::Interrupted,
         ] {

@@ -75,8 +75,8 @@ pub const MIN_SLICE_NS: u64 = 62_500_000;
 /// Total length of the first slices that are judged, unless the lower bound makes it longer.
 pub const SLICES_NS: u64 = 1_000_000_000;
 
-/// Least responses of a usable slice. After a slice with fewer, the slice length doubles, up to
-/// [`LONGEST_SLICE_NS`].
+/// Minimum number of responses of a usable slice. After a slice with fewer, the slice length
+/// doubles, up to [`LONGEST_SLICE_NS`].
 pub const MIN_SLICE_RESPONSES: u64 = 20;
 pub const LONGEST_SLICE_NS: u64 = 1_000_000_000;
 
@@ -95,7 +95,7 @@ pub(crate) const REST: Duration = Duration::from_millis(250);
 /// display.
 pub const TURN_GAP_NS: u64 = 20_000_000;
 
-/// Most trials, and most starts, of a plan. With ten seconds each they take 11 days.
+/// Maximum number of trials, and of starts, of a plan. With ten seconds each they take 11 days.
 pub const MAX_TRIALS: u64 = 100_000;
 
 /// The most streams or pipelined requests on one connection of `dyno load`. More are refused,
@@ -135,7 +135,7 @@ pub const RUNTIME_PAUSE: Duration = Duration::from_millis(250);
 /// Time limit of a runtime's response. A slower runtime counts as unresponsive.
 pub const RUNTIME_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Most bytes, and most values, of a runtime's response. A larger response is refused.
+/// Maximum number of bytes, and of values, of a runtime's response. A larger response is refused.
 pub const RUNTIME_BYTES: u64 = 16 * 1024;
 pub const RUNTIME_VALUES: usize = 64;
 

@@ -43,8 +43,8 @@ pub(crate) fn trial_with(
         load,
         seed: planned.seed,
     };
-    let has_own_cpus = plan.has_generator_apart(planned.arm);
-    let placement = plan.placement_in(planned.launch, planned.arm);
+    let has_own_cpus = plan.has_separate_generator_cpus(planned.arm);
+    let placement = plan.placement(planned.launch, planned.arm);
     let conditions = Conditions { placement, ..plan.arms[planned.arm].conditions.clone() };
     change(point).load_spec(listener, &conditions, has_own_cpus, &|file| files.read(file))
 }
@@ -136,7 +136,7 @@ pub fn single_request(listener: &Listener, traffic: Traffic, http2: Http2) -> lo
         step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 },
         trace: Arc::from([]),
         slices: None,
-        at_once: None,
+        concurrent_loads: None,
         seed: 0,
         spin: SpinPolicy::Never,
         cpus: Vec::new(),

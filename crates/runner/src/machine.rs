@@ -11,13 +11,13 @@ use dyno_observer::{host, monotonic_ns, proc, suspended_ns};
 
 use crate::drops::DropWatch;
 
-/// Most other processes on the generator's CPUs that are recorded.
+/// Maximum number of other processes on the generator's CPUs that are recorded.
 const MAX_PROCESSES: usize = 3;
 
-/// Most other processes on all CPUs that are recorded. They include the servers.
+/// Maximum number of other processes on all CPUs that are recorded. They include the servers.
 const MAX_PROCESSES_ON_ALL_CPUS: usize = 24;
 
-/// Least share of one CPU that a recorded process used.
+/// Minimum share of one CPU that a recorded process used.
 const MIN_SHARE: f64 = 0.02;
 
 /// The readings of one load's CPUs.

@@ -16,7 +16,7 @@ pub(crate) fn order_launches(arms: usize, repeats: u32, order: Order, seed: u64)
             Order::Random => orders.next_order(),
             Order::Fixed => (0..arms).collect(),
         };
-        arms.into_iter().map(move |arm| Launch::alone(arm, block))
+        arms.into_iter().map(move |arm| Launch::with_arm(arm, block))
     };
     (0..repeats).flat_map(block_launches).collect()
 }

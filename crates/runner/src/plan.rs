@@ -122,7 +122,7 @@ impl Planned {
             SuiteFile::parse(&suite, &plan.suite.source, &plan.suite.profiles)?.backends
         };
         let backends = plan.backends.iter().map(|backend| {
-            let Name(name) = Name::parse(&backend.of).map_err(file_error)?;
+            let Name(name) = Name::parse(&backend.definition_name).map_err(file_error)?;
             let definition = with_variant(folders.backend(&name), &backend.variant)?;
             Ok(backends::with_entry(
                 definition,

@@ -67,7 +67,7 @@ impl PricedServer<'_> {
                 response_counts,
                 call_counter.as_mut().filter(|_| attached),
             )?;
-            if slice.answers == 0 {
+            if slice.responses == 0 {
                 return Err("no response for a second".into());
             }
             slices.push(slice);
@@ -99,7 +99,7 @@ impl PricedServer<'_> {
             Ok(PriceSlice {
                 attached,
                 length_ns: to_ns - from_ns,
-                answers: after - before,
+                responses: after - before,
                 cpu_ns: cpu_after
                     .zip(cpu_before)
                     .map(|(after, before)| after.saturating_sub(before)),

@@ -60,7 +60,7 @@ impl ProfiledServer<'_> {
         Ok(ProfileRecord {
             trial,
             length_ns: sampled.length_ns,
-            answers: after - before,
+            responses: after - before,
             cpu_ns: cpu_after.zip(cpu_before).map(|(after, before)| after.saturating_sub(before)),
             frames: sampled.frames,
             running: sampled.running,

@@ -73,7 +73,7 @@ pub fn plan(
         load: spec.load.clone(),
         search: None,
         measured_first: None,
-        launches: vec![Launch::alone(0, 0)],
+        launches: vec![Launch::with_arm(0, 0)],
         trials: vec![Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: spec.seed }],
         not_served: Vec::new(),
         report: ReportOptions::default(),

@@ -77,7 +77,7 @@ impl LoopbackTracking {
 /// The connections of a plan, as far as they are known before it runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
-    /// Most connections that are in the table at once.
+    /// Maximum number of connections in the table.
     pub peak: f64,
     /// Lowest rate at which a closed loop alone fills the table, requests per second. `None`: no
     /// closed loop opens connections for its requests.

@@ -68,7 +68,7 @@ fn spec(open: &Arc<AtomicU32>, requests: Option<u64>) -> LoadSpec {
         threads: 2,
         ..base.load
     };
-    LoadSpec { step: Step { connections: 3, ..base.step }, load, at_once: None, ..base }
+    LoadSpec { step: Step { connections: 3, ..base.step }, load, concurrent_loads: None, ..base }
 }
 
 /// Notes how many connections each server has a while after the closing sample is due.

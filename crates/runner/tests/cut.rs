@@ -59,7 +59,7 @@ fn spec(responses: usize) -> LoadSpec {
         interval_ns: 50 * MS,
         ..base.load
     };
-    LoadSpec { step: Step { connections: 2, ..base.step }, load, at_once: None, ..base }
+    LoadSpec { step: Step { connections: 2, ..base.step }, load, concurrent_loads: None, ..base }
 }
 
 /// Ends its load once so many intervals of the window have ended.

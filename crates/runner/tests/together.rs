@@ -63,7 +63,7 @@ fn spec(own: u32) -> LoadSpec {
             ..base.load
         },
         slices: Some(slices),
-        at_once: None,
+        concurrent_loads: None,
         ..base
     }
 }

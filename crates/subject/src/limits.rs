@@ -10,8 +10,8 @@ pub const BUILD: Duration = Duration::from_secs(30 * 60);
 /// and the version is unknown or the need unmet. A JVM on a busy machine takes seconds to start.
 pub const QUERY: Duration = Duration::from_secs(30);
 
-/// Most copies of a build's inputs. They are copied again if they change meanwhile, and after the
-/// last copy the build has failed.
+/// Maximum number of copies of a build's inputs. They are copied again if they change meanwhile,
+/// and after the last copy the build has failed.
 pub const COPIES: usize = 4;
 
 /// Interval between attempts to lock the builds of a subject while another dyno has the lock.

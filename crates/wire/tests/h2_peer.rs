@@ -27,7 +27,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 struct Wire {
     to_server: VecDeque<u8>,
     to_client: VecDeque<u8>,
-    /// Most bytes that the server reads at once.
+    /// Maximum number of bytes that the server reads at once.
     piece: usize,
 }
 
@@ -109,7 +109,7 @@ struct Setting {
     /// wait: after it has lowered windows, the library does not raise them again.
     window_change: Option<(usize, u32)>,
     max_open: usize,
-    /// Most bytes that each side reads at once.
+    /// Maximum number of bytes that each side reads at once.
     pieces: (usize, usize),
 }
 

@@ -1,4 +1,5 @@
 //! Limits of requests, each with the effect beyond it.
 
-/// Most resources of a page that one entry may stand for. An entry for more is refused.
+/// Maximum number of resources of a page that one entry may stand for. An entry for more is
+/// refused.
 pub const RESOURCES: u32 = 1000;

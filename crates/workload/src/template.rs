@@ -30,7 +30,8 @@ const NAMES: [&str; 6] = ["seq", "rand", "uuid", "intended", "csv", "fill"];
 /// Prefix of names whose values depend on the subject.
 const SUBJECT_VALUE: &str = "request.";
 
-/// Most bytes of one `{fill:…}`: each connection has the requests that it sends in memory.
+/// Maximum number of bytes of one `{fill:…}`: each connection has the requests that it sends in
+/// memory.
 const MAX_FILL: u64 = 16 << 20;
 
 impl<'a> Templates<'a> {

@@ -197,7 +197,8 @@ pub(super) fn failed_starts<'a>(
         cells.flat_map(|(_, cell)| cell.trials()).any(|trial| trial.block == block)
     };
     let is_lost = |failure: &&SubjectFailure| {
-        failure.failure.kind.is_the_subjects() && failure.protocol.is_none_or(|own| own == protocol)
+        failure.failure.kind.is_caused_by_subject()
+            && failure.protocol.is_none_or(|own| own == protocol)
     };
     let lost = subject.failures.iter().filter(is_lost);
     // Repeat 0 is a failed build.
@@ -213,21 +214,23 @@ pub(super) fn failed_starts<'a>(
 }
 
 fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> Bracket {
-    let missed = rates.iter().position(|(_, repeats)| repeats.is_missed());
+    let missed_index = rates.iter().position(|(_, repeats)| repeats.is_missed());
     // Rates whose loads were all too short are skipped.
     let is_undecided =
         |(_, repeats): &(f64, Repeats)| repeats.decided_count() > 0 && !repeats.is_kept();
     let undecided = rates.iter().position(is_undecided).unwrap_or(rates.len());
-    let kept = rates[..undecided].iter().rposition(|(_, repeats)| repeats.is_kept());
-    let is_generators = |repeats: &Repeats| {
+    let kept_index = rates[..undecided].iter().rposition(|(_, repeats)| repeats.is_kept());
+    let is_missed_by_generator = |repeats: &Repeats| {
         let by_generator = |(_, verdict): &&(u32, ObjectiveVerdict)| {
             matches!(verdict, ObjectiveVerdict::GeneratorMissed(_))
         };
         let missed = repeats.decided_count() - repeats.kept_count();
         2 * repeats.by_block.iter().filter(by_generator).count() > missed
     };
-    let at_any_rate = missed.is_some_and(|missed| fails_at_any_rate(rates, kept, missed));
-    let (kept, missed) = if at_any_rate { (None, None) } else { (kept, missed) };
+    let at_any_rate =
+        missed_index.is_some_and(|missed| fails_at_any_rate(rates, kept_index, missed));
+    let (kept_index, missed_index) =
+        if at_any_rate { (None, None) } else { (kept_index, missed_index) };
     let by_repeat: Vec<f64> = match at_any_rate {
         true => Vec::new(),
         false => {
@@ -241,9 +244,10 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
         streams: 0,
         pipeline: 0,
         pass: 1,
-        kept_rps: kept.map(|index| rates[index].0),
-        missed_rps: missed.map(|index| rates[index].0),
-        limited_by_generator: missed.is_some_and(|index| is_generators(&rates[index].1)),
+        kept_rps: kept_index.map(|index| rates[index].0),
+        missed_rps: missed_index.map(|index| rates[index].0),
+        limited_by_generator: missed_index
+            .is_some_and(|index| is_missed_by_generator(&rates[index].1)),
         failures_at_any_rate: at_any_rate,
         rates: rates.iter().map(|(rate, repeats)| repeats.votes(*rate)).collect(),
         searched: None,
@@ -254,15 +258,20 @@ fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> B
 
 /// Whether incorrect or missing responses missed the objective at a rate, and their share is not
 /// significantly lower at lower rates.
-fn fails_at_any_rate(rates: &[(f64, Repeats)], kept: Option<usize>, missed: usize) -> bool {
-    let by_block = &rates[missed].1.by_block;
+fn fails_at_any_rate(
+    rates: &[(f64, Repeats)],
+    kept_index: Option<usize>,
+    missed_index: usize,
+) -> bool {
+    let by_block = &rates[missed_index].1.by_block;
     let by_failures = by_block
         .iter()
         .filter(|(_, verdict)| matches!(verdict, ObjectiveVerdict::Failed(_)))
         .count();
-    let others = rates[missed].1.decided_count() - rates[missed].1.kept_count() - by_failures;
-    let last_below = kept.unwrap_or(missed);
-    let first_above = if kept.is_some() { missed } else { missed + 1 };
+    let others =
+        rates[missed_index].1.decided_count() - rates[missed_index].1.kept_count() - by_failures;
+    let last_below = kept_index.unwrap_or(missed_index);
+    let first_above = if kept_index.is_some() { missed_index } else { missed_index + 1 };
     let counts =
         |own: &[(f64, Repeats)]| FailureCounts::sum(own.iter().map(|(_, repeats)| repeats.counts));
     let shares = FailureShares::new(counts(&rates[..=last_below]), counts(&rates[first_above..]));
@@ -480,7 +489,10 @@ mod tests {
         let mut refuse = |protocol: Protocol| {
             report.subjects[0].failures = vec![SubjectFailure {
                 repeat: 2,
-                failure: Failure { kind: FailureKind::WrongAnswers, message: "no h2c".into() },
+                failure: Failure {
+                    kind: FailureKind::IncorrectResponses,
+                    message: "no h2c".into(),
+                },
                 protocol: Some(protocol),
                 log_of: None,
                 log_tail: None,

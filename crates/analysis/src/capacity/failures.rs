@@ -1,6 +1,6 @@
 //! Decides whether incorrect and missing responses depend on the rate.
 //!
-//! A server that answers every n-th request incorrectly does so at any rate. Short loads at low
+//! A server that responds incorrectly to every n-th request does so at any rate. Short loads at low
 //! rates often contain no such response, so a search would find a rate that depends only on the
 //! length of its loads.
 

@@ -136,7 +136,7 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
     };
     // The generator causes no incorrect response.
     let is_wrong = |caveat: &&Caveat| {
-        caveat.severity == Severity::Invalid && caveat.code == Code::WrongAnswers
+        caveat.severity == Severity::Invalid && caveat.code == Code::IncorrectResponses
     };
     if let Some(wrong) = load.caveats.iter().find(is_wrong) {
         let text = match missed {
@@ -150,7 +150,7 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
     let is_disqualifying = |caveat: &&Caveat| {
         // For a control the caveat is a warning only, because a control measures the generator.
         let is_full =
-            is_generators(caveat.code) && (is_missed || caveat.severity == Severity::Invalid);
+            is_generator_code(caveat.code) && (is_missed || caveat.severity == Severity::Invalid);
         let is_late = matches!(caveat.code, Code::GeneratorLate | Code::GeneratorStarved);
         let is_disturbed = caveat.severity == Severity::Invalid && DISTURBED.contains(&caveat.code);
         is_full || is_disturbed || has_missed_time && is_late && !is_saturated(load)
@@ -182,10 +182,11 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
 const DISTURBED: [Code; 2] = [Code::GeneratorStopped, Code::DroppedPackets];
 
 /// Caveats that disqualify a load because of its responses.
-pub(super) const FAILURES: [Code; 3] = [Code::WrongAnswers, Code::NoAnswers, Code::Errors];
+pub(super) const FAILURES: [Code; 3] =
+    [Code::IncorrectResponses, Code::NoCorrectResponse, Code::Errors];
 
 /// Whether a caveat that disqualifies a load is about the generator, not about the server.
-const fn is_generators(code: Code) -> bool {
+const fn is_generator_code(code: Code) -> bool {
     matches!(code, Code::GeneratorBusy | Code::GeneratorCrowded | Code::GeneratorThrottled)
 }
 
@@ -407,7 +408,7 @@ mod tests {
                     Caveat::new(code, Severity::Invalid, text.into(), serde_json::Value::Null)
                 };
                 load.caveats.push(caveat(code, "it waited for a CPU"));
-                load.caveats.extend(is_wrong.then(|| caveat(Code::WrongAnswers, "50 of 50")));
+                load.caveats.extend(is_wrong.then(|| caveat(Code::IncorrectResponses, "50 of 50")));
                 let objective = parse_objective("p99<1ms,errors<0.9%", &time).unwrap();
                 judge(&objective, &load)
             };
@@ -436,9 +437,9 @@ mod tests {
     #[test]
     fn invalid_load_does_not_keep_objective() {
         let format_error = |l: &mut LoadResult| {
-            let message = "3 answers were wrong".into();
+            let message = "3 responses were incorrect".into();
             l.caveats.push(Caveat::new(
-                Code::WrongAnswers,
+                Code::IncorrectResponses,
                 Severity::Invalid,
                 message,
                 Default::default(),
@@ -446,7 +447,7 @@ mod tests {
         };
         assert_eq!(
             judge_load("p99<5ms,errors<1%", format_error),
-            ObjectiveVerdict::Failed("3 answers were wrong".into())
+            ObjectiveVerdict::Failed("3 responses were incorrect".into())
         );
     }
 

@@ -22,15 +22,15 @@ struct PooledLoad {
     times: Times,
     missing: UnansweredRequests,
     /// Whether the generator could not offer the rate.
-    is_generators: bool,
+    is_limited_by_generator: bool,
 }
 
 impl Pool {
     pub(super) fn add(&mut self, objective: &Objective, record: &LoadRecord, result: LoadResult) {
         let (times, missing) = responses(record);
-        let is_generators =
+        let is_limited_by_generator =
             matches!(judge(objective, &result), ObjectiveVerdict::GeneratorMissed(_));
-        self.0.push(PooledLoad { result, times, missing, is_generators });
+        self.0.push(PooledLoad { result, times, missing, is_limited_by_generator });
     }
 
     /// Returns the result of all requests, and whether they keep the objective; `None`: there are
@@ -48,7 +48,7 @@ impl Pool {
             |loads: &[&PooledLoad]| loads.iter().map(|load| load.result.duration_s).sum::<f64>();
         let loads: Vec<&PooledLoad> = self.0.iter().collect();
         let (limited, others): (Vec<&PooledLoad>, Vec<&PooledLoad>) =
-            loads.iter().copied().partition(|load| load.is_generators);
+            loads.iter().copied().partition(|load| load.is_limited_by_generator);
         match seconds(&limited) > seconds(&others) {
             true => limited,
             false => others,
@@ -58,8 +58,8 @@ impl Pool {
 
 /// Combines loads into one result. Only the values that [`judge`] reads cover all loads.
 fn combine(loads: &[&PooledLoad]) -> Option<LoadResult> {
-    let [first, rest @ ..] = loads else { return None };
-    if rest.is_empty() {
+    let [first, others @ ..] = loads else { return None };
+    if others.is_empty() {
         return Some(first.result.clone());
     }
     let seconds: f64 = loads.iter().map(|load| load.result.duration_s).sum();

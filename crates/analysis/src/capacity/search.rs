@@ -85,7 +85,7 @@ impl CapacityBounds {
 struct RateOutcomes {
     loads: u32,
     /// Number of loads that keep the objective by themselves.
-    kept: u32,
+    kept_loads: u32,
     /// Whether all requests at this rate together keep the objective.
     is_kept: bool,
     /// Result of a longer load; `None`: there was none.
@@ -96,7 +96,7 @@ impl RateOutcomes {
     /// Whether the loads at this rate suffice to decide about it: this many, or a longer one. If
     /// some loads miss what most keep, more loads tell a recurring stall from a single one.
     fn is_decided(&self, loads: u32) -> bool {
-        let is_spoilt = !self.is_kept && 2 * self.kept >= self.loads && self.kept > 0;
+        let is_spoilt = !self.is_kept && 2 * self.kept_loads >= self.loads && self.kept_loads > 0;
         self.confirmed.is_some() || self.loads >= if is_spoilt { SPOILT_LOADS } else { loads }
     }
 }
@@ -120,10 +120,11 @@ const STAGES: [Stage; 3] = [
 /// requests together do not.
 const SPOILT_LOADS: u32 = 10;
 
-/// Most loads of a search. If noise prevents its end, it stops with the current bounds.
+/// Maximum number of loads of a search. If noise prevents its end, it stops with the current
+/// bounds.
 const MAX_LOADS: usize = 80;
 
-/// Most longer loads of a search.
+/// Maximum number of longer loads of a search.
 const MAX_CONFIRMATIONS: usize = 8;
 
 /// Growth of the step, in widths, by which each contradicted rate is lowered. The first steps are
@@ -173,7 +174,7 @@ impl CapacitySearch {
             TrialVerdict::Kept | TrialVerdict::Missed => {
                 let observed = self.rates.entry(key(rate_rps)).or_default();
                 observed.loads += 1;
-                observed.kept += u32::from(own == TrialVerdict::Kept);
+                observed.kept_loads += u32::from(own == TrialVerdict::Kept);
                 observed.is_kept = combined == TrialVerdict::Kept;
             }
             // The load had fewer requests than expected by chance. A higher rate has enough.
@@ -232,13 +233,14 @@ impl CapacitySearch {
         // A rate that a longer load kept has precedence over rates of shorter loads.
         let below = || self.rates.range(..missed.unwrap_or(u64::MAX)).rev();
         let longer = below().find(|(_, outcomes)| outcomes.confirmed == Some(true));
-        let kept = longer.or_else(|| {
+        let highest_kept = longer.or_else(|| {
             below().find(|(_, outcomes)| outcomes.is_decided(loads) && outcomes.is_kept)
         });
-        let is_confirmed = kept.is_some_and(|(_, outcomes)| outcomes.confirmed == Some(true));
+        let is_confirmed =
+            highest_kept.is_some_and(|(_, outcomes)| outcomes.confirmed == Some(true));
         let is_contradicted =
             self.rates.values().any(|outcomes| outcomes.confirmed == Some(false)) && !is_confirmed;
-        let (kept_rps, missed_rps) = (kept.map(|(kept, _)| rate(*kept)), missed.map(rate));
+        let (kept_rps, missed_rps) = (highest_kept.map(|(kept, _)| rate(*kept)), missed.map(rate));
         let is_close =
             kept_rps.zip(missed_rps).is_some_and(|(kept, missed)| self.are_close(kept, missed));
         CapacityBounds { kept_rps, missed_rps, settled: is_close && !is_contradicted, is_confirmed }
@@ -255,9 +257,9 @@ impl CapacitySearch {
         if self.confirmations >= MAX_CONFIRMATIONS {
             return None;
         }
-        let longer = |kept: bool| {
+        let longer = |is_kept: bool| {
             let rates =
-                self.rates.iter().filter(move |(_, outcomes)| outcomes.confirmed == Some(kept));
+                self.rates.iter().filter(move |(_, outcomes)| outcomes.confirmed == Some(is_kept));
             rates.map(|(at, _)| rate(*at))
         };
         let (held, contradicted) = (longer(true).reduce(f64::max), longer(false).reduce(f64::min));
@@ -375,9 +377,9 @@ mod tests {
     fn search_bounds(
         start: f64,
         width: f64,
-        mut kept: impl FnMut(f64) -> bool,
+        mut is_kept: impl FnMut(f64) -> bool,
     ) -> (CapacityBounds, usize) {
-        let load = |rate, _| if kept(rate) { KEPT } else { MISSED };
+        let load = |rate, _| if is_kept(rate) { KEPT } else { MISSED };
         let (found, loads, confirmations) = search(CapacitySearch::new(start, Width(width)), load);
         assert!(confirmations <= MAX_CONFIRMATIONS);
         (found, loads)

@@ -373,8 +373,8 @@ mod tests {
         run.searches[0].loads.retain(|load| !load.confirms);
         let result = &searches(&run)[0].result;
         assert_eq!((result.settled, result.confirmed, result.holds_s), (true, false, Some(1.0)));
-        let kept = serde_json::to_value(&run.searches[0].loads[0]).unwrap();
-        assert!(kept.get("confirms").is_none(), "the field is left out of an ordinary load");
+        let load = serde_json::to_value(&run.searches[0].loads[0]).unwrap();
+        assert!(load.get("confirms").is_none(), "the field is left out of an ordinary load");
     }
 
     /// Runs a search as the runner does, with a server that has a sharp limit.

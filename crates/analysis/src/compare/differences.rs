@@ -93,7 +93,7 @@ pub(super) fn arm_differences(run: &Run, arms: &[(usize, usize)]) -> Vec<RunDiff
 fn co_loads(side: Side<'_>, arm: usize) -> Value {
     let own = side.report.trials.iter().filter(|trial| trial.valid && trial.cell.arm == arm);
     let groups: BTreeSet<&[String]> =
-        own.filter_map(|trial| Some(&*trial.duet.as_ref()?.beside)).collect();
+        own.filter_map(|trial| Some(&*trial.duet.as_ref()?.concurrent_subjects)).collect();
     json!(groups)
 }
 
@@ -136,8 +136,10 @@ fn conditions(plan: &Plan, arm: usize) -> Value {
     let mut conditions = arm.conditions.without_values();
     let backends = arm.backends.iter().map(|index| {
         let backend = &plan.backends[*index];
-        let facts = json!({"of": backend.of, "variant": backend.variant, "version": backend.version,
-            "definition": backend.definition, "limits": backend.limits, "cpus": backend.cpus});
+        let facts = json!({
+            "of": backend.definition_name, "variant": backend.variant, "version": backend.version,
+            "definition": backend.definition, "limits": backend.limits, "cpus": backend.cpus,
+        });
         (backend.name.clone(), facts)
     });
     conditions["backends"] = backends.collect::<serde_json::Map<String, Value>>().into();

@@ -208,9 +208,9 @@ struct Evidence<'a> {
     repeats: &'a [CellRepeats],
     starts: Vec<StartTest<'a>>,
     order: Confounding,
-    /// By how much the share of failed repeats of controls is higher in `b` than in `a`.
+    /// Difference of the shares of failed repeats of controls, `b` − `a`.
     excused: f64,
-    /// The same for repeats in which requests failed.
+    /// Difference of the shares of repeats of controls in which requests failed, `b` − `a`.
     excused_losses: f64,
     /// A control that cannot show whether the machine changed, in words.
     unrecorded: Option<String>,
@@ -228,7 +228,8 @@ struct GateCell<'a> {
     controls: Vec<&'a ComparisonRow>,
     /// Failed repeats of `a` and `b`; of `b` without those that the control's failures explain.
     failures: (Failures, Failures),
-    /// The same for counted repeats in which requests failed.
+    /// Counted repeats of `a` and `b` in which requests failed; of `b` without those that the
+    /// control's failures explain.
     losses: (Failures, Failures),
     /// All starts of the server; `None`: `b` does not have it.
     starts: Option<StartTest<'a>>,
@@ -304,7 +305,7 @@ impl<'a> GateCell<'a> {
                     == (&row.subject_a, &row.subject_b, &row.workload, row.step)
         };
         let cell = evidence.repeats.iter().find(is_same_cell).expect("each row is of a cell");
-        let (failures_a, failures_b) = cell.failures_in(row.lack);
+        let (failures_a, failures_b) = cell.failures_in(row.no_ratio_reason);
         let failures = (failures_a, excess_failures(evidence.excused, failures_b));
         let losses = (cell.a.losses(), excess_failures(evidence.excused_losses, cell.b.losses()));
         GateCell {
@@ -350,7 +351,7 @@ impl<'a> GateCell<'a> {
         Some((Test::Starts(self.starts?), self.starts?.p()?))
     }
 
-    /// Returns the reason why the gate is missed whatever the ratio is: the server failed.
+    /// Returns the reason why the gate is missed regardless of the ratio: the server failed.
     fn failure_sentence(&self, family: &Family<'a>) -> Option<String> {
         // Noise does not cause incorrect responses, so no test is needed.
         let (_, failures_b) = self.failures;
@@ -453,8 +454,9 @@ impl<'a> GateCell<'a> {
         }
         if gate.is_beyond(estimate.ratio) {
             // The control that excuses most of the change.
-            let towards =
-                self.remaining_changes(estimate).filter(|remaining| remaining.is_towards(gate));
+            let towards = self
+                .remaining_changes(estimate)
+                .filter(|remaining| remaining.is_in_direction_of(gate));
             return match towards.max_by(|a, b| a.excused_change().total_cmp(&b.excused_change())) {
                 None => (
                     GateState::Missed,
@@ -559,7 +561,7 @@ impl<'a> RemainingChange<'a> {
     }
 
     /// Whether the control changed in the direction that a gate forbids.
-    fn is_towards(&self, gate: Gate) -> bool {
+    fn is_in_direction_of(&self, gate: Gate) -> bool {
         (self.control.ratio > 1.0) == (gate.ratio > 1.0)
     }
 

@@ -175,7 +175,8 @@ pub struct ComparisonRow {
     /// `None`: see `lack`.
     pub estimate: Option<Estimate>,
     /// Why there is no estimate; `None`: there is one.
-    pub lack: Option<NoRatioReason>,
+    #[serde(rename = "lack")]
+    pub no_ratio_reason: Option<NoRatioReason>,
     /// Most repeats of `b` do not count because its server answered wrong, failed or never came up,
     /// and in most of `a` the server did not fail.
     pub b_broke: bool,
@@ -364,8 +365,9 @@ impl RowSelection<'_> {
         let cell_b = b.as_ref().and_then(SideCell::cell).unwrap_or(&empty);
         let are_in_duet = is_in_duet(cell_a) && is_in_duet(cell_b);
         let is_reported = |metric: &&&Metric| {
-            let waits = metric.waits && !self.gates.iter().any(|gate| gate.metric == **metric);
-            !(waits && are_in_duet)
+            let includes_waits =
+                metric.includes_waits && !self.gates.iter().any(|gate| gate.metric == **metric);
+            !(includes_waits && are_in_duet)
         };
         let row = |metric: &&Metric| {
             row(repeats, &a.side.run.header.plan, (cell_a, cell_b), (metric, self.is_paired))
@@ -524,13 +526,13 @@ fn row(
     let p_permuted = permutation_chance(&series_a, &series_b, is_paired)
         .filter(|_| paired != Some(Looks::AfterEach));
     let pairs = if is_paired { series_b.ratios_to(&series_a).values } else { Vec::new() };
-    let has_co_loads = metric.waits && is_in_duet(cell_a) && is_in_duet(cell_b);
-    let lack = match estimate {
+    let has_co_loads = metric.includes_waits && is_in_duet(cell_a) && is_in_duet(cell_b);
+    let no_ratio_reason = match estimate {
         Some(_) => None,
         None if has_co_loads => Some(NoRatioReason::Waited),
         None => Some(NoRatioReason::from_series(&series_a, &series_b, is_paired)),
     };
-    let (failed_a, failed_b) = repeats.failures_in(lack);
+    let (failed_a, failed_b) = repeats.failures_in(no_ratio_reason);
     let (series_a, series_b) = (series_a.repeated(), series_b.repeated());
     let ratio = series_a.median.zip(series_b.median).map(|(a, b)| b / a);
     ComparisonRow {
@@ -546,8 +548,8 @@ fn row(
         pairs,
         ratio_of_medians: ratio.filter(|ratio| ratio.is_finite()),
         estimate,
-        lack,
-        b_broke: repeats.has_broken_b(),
+        no_ratio_reason,
+        b_broke: repeats.is_b_broken(),
         p_lost: repeats::p_of_failures(failed_a, failed_b),
         over,
         p_of_all: None,

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use dyno_archive::plan::Launch;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -114,7 +115,11 @@ pub(super) fn p_of_failures(a: Failures, b: Failures) -> Option<f64> {
 
 impl SideRepeats {
     pub(super) fn new(side: Side<'_>, key: CellKey, grid: &Grid<'_>) -> SideRepeats {
-        let planned = planned_blocks(side, key);
+        let plan = &side.run.header.plan;
+        let trials = plan.trials.iter().filter(|trial| {
+            (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step)
+        });
+        let planned = planned_blocks(side, trials.map(|trial| &plan.launches[trial.launch]));
         let mut result = SideRepeats { planned: planned.len(), ..SideRepeats::default() };
         let trials = grid.get(key).map_or(&[][..], Cell::trials);
         for block in planned {
@@ -243,7 +248,7 @@ impl CellRepeats {
     }
 
     /// Whether the server of `b` failed in most repeats, and that of `a` did not.
-    pub(super) fn has_broken_b(&self) -> bool {
+    pub(super) fn is_b_broken(&self) -> bool {
         self.b.is_broken() && self.a.is_working()
     }
 
@@ -267,11 +272,14 @@ impl CellRepeats {
 
     /// Returns the failures of both sides for one metric. A valid repeat also fails if the
     /// percentile lies among its unanswered requests.
-    pub(super) fn failures_in(&self, lack: Option<NoRatioReason>) -> (Failures, Failures) {
+    pub(super) fn failures_in(
+        &self,
+        no_ratio_reason: Option<NoRatioReason>,
+    ) -> (Failures, Failures) {
         let (a, b) = (self.a.failures(), self.b.failures());
         let add_failures =
             |counts: Failures, beyond: usize| Failures { failed: counts.failed + beyond, ..counts };
-        match lack {
+        match no_ratio_reason {
             Some(NoRatioReason::Unanswered { a: beyond_a, b: beyond_b }) => {
                 (add_failures(a, beyond_a), add_failures(b, beyond_b))
             }
@@ -313,17 +321,14 @@ pub(super) fn excess_failures(share: f64, counts: Failures) -> Failures {
     }
 }
 
-/// Returns the blocks, from 1, in which a side was planned to measure a cell.
-fn planned_blocks(side: Side<'_>, key: CellKey) -> BTreeSet<u32> {
-    let plan = &side.run.header.plan;
-    let trials = plan.trials.iter().filter(|trial| {
-        (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step)
-    });
+/// Returns the blocks, from 1, of planned launches. If the run ended because its question was
+/// answered, later blocks are left out.
+pub(super) fn planned_blocks<'a>(
+    side: Side<'_>,
+    launches: impl Iterator<Item = &'a Launch>,
+) -> BTreeSet<u32> {
     let last_block = side.report.run.answered_after.unwrap_or(u32::MAX);
-    trials
-        .map(|trial| plan.launches[trial.launch].block + 1)
-        .filter(|block| *block <= last_block)
-        .collect()
+    launches.map(|launch| launch.block + 1).filter(|block| *block <= last_block).collect()
 }
 
 /// Returns why a trial does not count; `None`: it counts.

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Side;
-use super::repeats::{Failures, excess_failures, largest_excess, p_of_failures};
+use super::repeats::{Failures, excess_failures, largest_excess, p_of_failures, planned_blocks};
 use crate::caveat::Code;
 use crate::number_format;
 use crate::stats::REPEATS_FOR_INTERVAL;
@@ -49,7 +49,8 @@ pub struct ServerStarts {
 
 impl SideStarts {
     fn new(side: Side<'_>, arm: usize) -> SideStarts {
-        let planned = planned_blocks(side, arm);
+        let launches = side.run.header.plan.launches.iter();
+        let planned = planned_blocks(side, launches.filter(|launch| launch.arms.contains(&arm)));
         let mut result = SideStarts { planned: planned.len(), ..SideStarts::default() };
         for block in planned {
             result.add(side, arm, block);
@@ -140,7 +141,7 @@ pub(super) struct StartTest<'a> {
     pub server: &'a ServerStarts,
     /// Starts with failures; of `b` without those that the control's failures explain.
     pub failures: (Failures, Failures),
-    /// The same for broken starts.
+    /// Broken starts; of `b` without those that the control's failures explain.
     pub breaks: (Failures, Failures),
 }
 
@@ -153,8 +154,8 @@ impl StartTest<'_> {
     }
 
     /// Whether each of five or more starts of `b` has failures, and none of five or more of `a`. If
-    /// both were alike, that would happen in at most 1 of 1,024 comparisons of a server, whatever
-    /// the share of starts with failures is: (1/2)^10. No number of other tests makes it likely.
+    /// both were alike, that would happen in at most 1 of 1,024 comparisons of a server, regardless
+    /// of the share of starts with failures: (1/2)^10. No number of other tests makes it likely.
     pub(super) const fn is_separated(&self) -> bool {
         let (a, b) = self.failures;
         let has_enough = a.all >= REPEATS_FOR_INTERVAL && b.all >= REPEATS_FOR_INTERVAL;
@@ -203,12 +204,4 @@ pub(super) fn tests(all: &[ServerStarts]) -> Vec<StartTest<'_>> {
         breaks: (server.a.breaks(), excess_failures(excused_breaks, server.b.breaks())),
     };
     all.iter().filter(|server| !server.control).map(test).collect()
-}
-
-/// Returns the blocks, from 1, in which a side was planned to start an arm.
-fn planned_blocks(side: Side<'_>, arm: usize) -> BTreeSet<u32> {
-    let last_block = side.report.run.answered_after.unwrap_or(u32::MAX);
-    let launches = side.run.header.plan.launches.iter();
-    let own = launches.filter(|launch| launch.arms.contains(&arm));
-    own.map(|launch| launch.block + 1).filter(|block| *block <= last_block).collect()
 }

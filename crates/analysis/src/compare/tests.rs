@@ -24,7 +24,7 @@ fn run_with_servers(id: &str, servers: &[(&str, &[u64])]) -> Run {
     plan.load.steps = vec![fixture::step(Arrivals::Closed)];
     let blocks = servers[0].1.len() as u32;
     let each = (0..blocks).flat_map(|block| (0..servers.len()).map(move |arm| (block, arm)));
-    plan.launches = each.clone().map(|(block, arm)| Launch::alone(arm, block)).collect();
+    plan.launches = each.clone().map(|(block, arm)| Launch::with_arm(arm, block)).collect();
     let trials = each.enumerate().map(|(launch, (block, arm))| {
         plan.trials.push(Trial { launch, arm, workload: 0, step: 0, seed: 0 });
         trial_record(launch, fixture::record(servers[arm].1[block as usize]))
@@ -426,7 +426,7 @@ fn broken_server_misses_gate() {
     let (state, row) = gate(&wrong);
     let row = row.unwrap();
     assert_eq!(
-        (state, row.b_broke, row.lack),
+        (state, row.b_broke, row.no_ratio_reason),
         (Some(GateState::Missed), true, Some(NoRatioReason::NoRepeat { a: 5, b: 0 }))
     );
     assert_eq!(row.sentence, "not compared: B has no valid repeat");
@@ -522,14 +522,20 @@ fn few_pairs_with_stop_rule_detect_no_difference() {
 fn missing_ratio_is_reported_with_its_reason() {
     let series = |points: &[RepeatValue]| -> Series { (1..).zip(points.iter().copied()).collect() };
     let known = series(&[RepeatValue::Known(1.0); 6]);
-    let lack = |b: &[RepeatValue]| NoRatioReason::from_series(&known, &series(b), true);
+    let no_ratio_reason = |b: &[RepeatValue]| NoRatioReason::from_series(&known, &series(b), true);
     let six = |last: RepeatValue| [RepeatValue::Known(1.0), last, last, last, last, last];
-    assert_eq!(lack(&six(RepeatValue::Beyond)), NoRatioReason::Unanswered { a: 0, b: 5 });
-    assert_eq!(lack(&six(RepeatValue::Missing)), NoRatioReason::NotMeasured { a: 0, b: 5 });
-    assert_eq!(lack(&six(RepeatValue::Known(0.0))), NoRatioReason::Zero { a: 0, b: 5 });
-    assert_eq!(lack(&[]), NoRatioReason::NoRepeat { a: 6, b: 0 });
     assert_eq!(
-        lack(&[RepeatValue::Known(2.0); 4]),
+        no_ratio_reason(&six(RepeatValue::Beyond)),
+        NoRatioReason::Unanswered { a: 0, b: 5 }
+    );
+    assert_eq!(
+        no_ratio_reason(&six(RepeatValue::Missing)),
+        NoRatioReason::NotMeasured { a: 0, b: 5 }
+    );
+    assert_eq!(no_ratio_reason(&six(RepeatValue::Known(0.0))), NoRatioReason::Zero { a: 0, b: 5 });
+    assert_eq!(no_ratio_reason(&[]), NoRatioReason::NoRepeat { a: 6, b: 0 });
+    assert_eq!(
+        no_ratio_reason(&[RepeatValue::Known(2.0); 4]),
         NoRatioReason::TooFew { a: 6, b: 4, pairs: Some(4) }
     );
     let late: Series = (4..).zip([RepeatValue::Known(1.0); 6]).collect();

@@ -29,7 +29,7 @@ impl Verdict {
     /// Decides the verdict of a row.
     pub(super) fn from_row(row: &ComparisonRow, same_within: Option<f64>) -> Verdict {
         let Some(estimate) = row.estimate else {
-            let is_few = matches!(row.lack, Some(NoRatioReason::TooFew { .. }));
+            let is_few = matches!(row.no_ratio_reason, Some(NoRatioReason::TooFew { .. }));
             return if is_few { Verdict::TooFew } else { Verdict::Missing };
         };
         // An estimate over rounds holds for these starts only.
@@ -85,7 +85,9 @@ pub(super) fn sentence(
             let too_few = NoRatioReason::TooFew { a, b, pairs: None }.sentence();
             format!("{} in these starts; {too_few}", range_text(&e))
         }
-        (_, None) => row.lack.expect("what has no estimate lacks something").sentence(),
+        (_, None) => {
+            row.no_ratio_reason.expect("a row without an estimate has a reason").sentence()
+        }
     };
     with_differences(text, differences)
 }

@@ -3,11 +3,11 @@
 //! Caveats are added later, by [`crate::verdict`].
 
 mod config;
+pub mod headroom;
 mod http2;
 pub(crate) mod offered;
 mod percentiles;
 pub mod place;
-pub mod room;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -25,10 +25,10 @@ use serde::Serialize;
 
 use crate::caveat::Caveat;
 pub use config::{LoadConfig, MixedRequest};
+pub use headroom::GeneratorHeadroom;
 pub use http2::{HeaderBytes, Http2Result, StreamCounts};
 pub use percentiles::{Percentiles, SAMPLES_BEYOND, UnansweredRequests, value_at_quantile};
 use place::LoadUnanswered;
-pub use room::GeneratorRoom;
 use sums::{WindowSums, per_second, times_after_warmup};
 pub use sums::{response_times, responses_per_second};
 
@@ -198,7 +198,7 @@ impl LoadResult {
     /// Returns the number of due requests without a correct response.
     #[must_use]
     pub fn failed_requests(&self) -> u64 {
-        self.exchanges.lost_count() + self.outcomes.wrong_count()
+        self.exchanges.lost_count() + self.outcomes.incorrect_count()
     }
 
     /// Returns failed requests as a share of the due requests: 0 to 1.
@@ -297,7 +297,8 @@ pub struct GeneratorUse {
     /// report it.
     pub run_delay_s: Option<f64>,
     /// Unused capacity of the generator's CPUs.
-    pub room: GeneratorRoom,
+    #[serde(rename = "room")]
+    pub headroom: GeneratorHeadroom,
 }
 
 /// Segments over the measured window, `None` where the kernel does not count them for us.
@@ -397,7 +398,7 @@ pub(crate) fn result(record: &LoadRecord, config: LoadConfig) -> LoadResult {
         )),
         connections: record.connections,
         client: client(record, &sums),
-        tcp: tcp(record.tcp.as_ref(), sums.answers),
+        tcp: tcp(record.tcp.as_ref(), sums.responses),
         http2: http2::http2(record),
         pages: pages(record, &config, sums.window_s),
         in_flight: sums.in_flight,
@@ -570,9 +571,9 @@ fn client(record: &LoadRecord, sums: &WindowSums) -> GeneratorUse {
     GeneratorUse {
         cpu_user_s: run_s * user_share,
         cpu_sys_s: run_s * (1.0 - user_share),
-        cpu_us_per_exchange: (sums.answers > 0).then(|| run_s * 1e6 / sums.answers as f64),
+        cpu_us_per_exchange: (sums.responses > 0).then(|| run_s * 1e6 / sums.responses as f64),
         busiest_thread_utilisation: thread_utilisation.iter().copied().fold(0.0, f64::max),
-        room: GeneratorRoom::new(record, &thread_utilisation, sums.window_s),
+        headroom: GeneratorHeadroom::new(record, &thread_utilisation, sums.window_s),
         thread_utilisation,
         cpu_spun_s,
         spun_share: (sums.window_s > 0.0).then(|| cpu_spun_s / sums.window_s),
@@ -621,7 +622,7 @@ fn spectrum(times: &Times, missing: u64) -> Vec<(f64, f64)> {
 #[must_use]
 pub fn interval_result(interval: &Interval) -> IntervalResult {
     let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
-    let ok = interval.right_answers();
+    let ok = interval.correct_responses();
     let ended = interval.outcomes.total() + interval.carried.total();
     // Exchanges of an earlier phase have no times in this interval, and do not count here.
     let own_outcomes = &interval.outcomes;
@@ -639,7 +640,7 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
         started: interval.started,
         ok,
         failed: ended - ok,
-        completed: interval.answers(),
+        completed: interval.responses(),
         throughput_rps: per_second(ok, seconds),
         in_flight_mean: mean_in_flight,
         response_unanswered: LoadUnanswered::new(&response_time_us),

@@ -24,17 +24,17 @@ const MAX_CHANCE: f64 = 0.05;
 /// Largest allowance for chance if [`MAX_CHANCE`] is less, in requests.
 const MIN_CHANCE: f64 = 5.0;
 
-/// Offered and answered requests over a stretch of the window. Instants are in seconds since the
-/// load began.
+/// Offered requests and their responses over a part of the window. Instants are in seconds since
+/// the load began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     from_s: f64,
     to_s: f64,
-    /// Whether the stretch is the whole window.
-    is_whole: bool,
+    /// Whether the part is the full window.
+    is_full_window: bool,
     offered: f64,
-    /// Complete responses, correct or incorrect, whenever their requests were intended.
-    answered: f64,
+    /// Complete responses, correct or incorrect, regardless of when their requests were intended.
+    responses: f64,
     /// Whether the responses kept up.
     pub(crate) has_kept_up: bool,
 }
@@ -48,13 +48,13 @@ impl Pace {
         self.offered / self.seconds()
     }
 
-    pub(crate) fn answered_rps(&self) -> f64 {
-        self.answered / self.seconds()
+    pub(crate) fn responses_rps(&self) -> f64 {
+        self.responses / self.seconds()
     }
 
     /// Returns text such as ` in 3.2 s of the window`; empty if the stretch is the whole window.
     pub(crate) fn stretch_text(&self) -> String {
-        if self.is_whole {
+        if self.is_full_window {
             String::new()
         } else {
             format!(" in {:.1} s of the window", self.seconds())
@@ -63,7 +63,7 @@ impl Pace {
 
     pub(crate) fn evidence(&self) -> Value {
         json!({
-            "offered": self.offered_rps(), "answered": self.answered_rps(),
+            "offered": self.offered_rps(), "answered": self.responses_rps(),
             "seconds": self.seconds(),
         })
     }
@@ -104,14 +104,14 @@ impl LoadResult {
         is_open.then(|| self.exchanges.scheduled as f64 / self.duration_s)
     }
 
-    /// Whether the responses kept up with the offered rate; `None` in a closed loop, which never
-    /// offers more than is answered.
+    /// Whether the responses kept up with the offered rate; `None` in a closed loop, whose requests
+    /// wait for responses.
     #[must_use]
     pub fn keeps_up(&self) -> Option<bool> {
         self.pace().map(|pace| pace.has_kept_up)
     }
 
-    /// Returns the offered and answered requests of the settled part of the window, which begins
+    /// Returns the offered requests and responses of the settled part of the window, which begins
     /// three service times after the load; `None` in a closed loop. Until then the number of
     /// requests at the server still grows.
     pub(crate) fn pace(&self) -> Option<Pace> {
@@ -125,40 +125,40 @@ impl LoadResult {
         let from_s = (SETTLING_SERVICE_TIMES * service_s).min(latest_s).max(opens_s);
         let from_s = if from_s < to_s { from_s } else { opens_s };
         // No response comes before the first service time is over.
-        let answers =
+        let by_interval =
             self.window().map(|i| (i.start_s.max(service_s.min(from_s)), i.end_s, i.completed));
-        let (offered, answered) =
-            (self.arrivals_within(from_s, to_s), sum_over(answers, (from_s, to_s)));
+        let (offered, responses) =
+            (self.arrivals_within(from_s, to_s), sum_over(by_interval, (from_s, to_s)));
         let (before, last) = self.arrivals_before((from_s, to_s), service_s);
         Some(Pace {
             from_s,
             to_s,
-            is_whole: from_s <= opens_s
+            is_full_window: from_s <= opens_s
                 && self.window().next_back().is_none_or(|i| i.end_s <= to_s),
             offered,
-            answered,
-            has_kept_up: offered - answered
+            responses,
+            has_kept_up: offered - responses
                 <= offered * MAX_LAG_SHARE + max_backlog_growth(offered, before, last),
         })
     }
 
-    /// Returns the offered and answered requests of the window if significantly more were answered
-    /// than offered: the surplus is the backlog of the warm-up. `None`: there is no surplus, or the
-    /// loop is closed.
+    /// Returns the offered requests and responses of the window if there were significantly more
+    /// responses than offered requests: the surplus is the backlog of the warm-up. `None`: there is
+    /// no surplus, or the loop is closed.
     pub(crate) fn surplus(&self) -> Option<Pace> {
         self.offered_rps()?;
         let (from_s, to_s) = (self.window().next()?.start_s, self.window().next_back()?.end_s);
         let offered = self.arrivals_within(from_s, to_s);
-        let answered = self.window().map(|i| i.completed).sum::<u64>() as f64;
+        let responses = self.window().map(|i| i.completed).sum::<u64>() as f64;
         let (before, last) = self.arrivals_before((from_s, to_s), self.service_s());
-        let has_kept_up = answered - offered
+        let has_kept_up = responses - offered
             <= offered * MAX_LAG_SHARE + max_backlog_growth(offered, last, before);
         (!has_kept_up).then_some(Pace {
             from_s,
             to_s,
-            is_whole: true,
+            is_full_window: true,
             offered,
-            answered,
+            responses,
             has_kept_up,
         })
     }
@@ -175,8 +175,8 @@ impl LoadResult {
         arriving.next().or(last).or(self.window().next_back())
     }
 
-    /// Returns the mean service time, in seconds, of the requests that were answered in the window;
-    /// 0 without such requests.
+    /// Returns the mean service time, in seconds, of the requests with a response in the window; 0
+    /// without such requests.
     fn service_s(&self) -> f64 {
         let weighted_us = |i: &IntervalResult| {
             i.service_time_us.mean.unwrap_or(0.0) * i.service_time_us.count as f64
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn offered_rate_is_scheduled_rate() {
-        for (scheduled, rate, kept) in
+        for (scheduled, rate, keeps_up) in
             [(950, 1000.0, true), (1000, 1000.0, true), (1030, 1000.0, false)]
         {
             let mut record = fixture::record(scheduled.min(1000));
@@ -253,9 +253,9 @@ mod tests {
             record.books.completed = scheduled;
             let result = fixture::result(&record, Some(rate));
             assert_eq!(result.offered_rps(), Some(scheduled as f64));
-            assert_eq!(result.keeps_up(), Some(kept), "{scheduled}");
+            assert_eq!(result.keeps_up(), Some(keeps_up), "{scheduled}");
             let late = result.caveats.iter().any(|c| c.code == Code::RateNotReached);
-            assert_eq!(late, !kept, "{scheduled}");
+            assert_eq!(late, !keeps_up, "{scheduled}");
         }
         let closed = fixture::result(&fixture::record(1000), None);
         assert_eq!((closed.offered_rps(), closed.keeps_up()), (None, None));
@@ -268,7 +268,8 @@ mod tests {
         rate: fn(f64) -> f64,
         /// Service times in seconds, taken in turn.
         service_s: &'static [f64],
-        /// Most requests that the server can begin to serve per second; others wait at the server.
+        /// Maximum number of requests that the server can begin to serve per second; others wait at
+        /// the server.
         at_most: f64,
         warmup_s: f64,
         window_s: f64,
@@ -287,7 +288,7 @@ mod tests {
         requests: None,
     };
 
-    /// Returns when each request is intended and answered, in seconds since the load began.
+    /// Returns the instants of each request and its response, in seconds since the load began.
     fn simulate(load: &Load) -> Vec<(f64, f64)> {
         const STEP: f64 = 0.000_5;
         let (mut due, mut free, mut requests) = (0.0, f64::NEG_INFINITY, Vec::new());
@@ -374,11 +375,11 @@ mod tests {
         Load { rate, at_most, service_s: &[0.01], ..EASY }
     }
 
-    fn assert_pace(name: &str, load: &Load, kept: bool) {
+    fn assert_pace(name: &str, load: &Load, keeps_up: bool) {
         let result = simulated_result(load);
-        assert_eq!(result.keeps_up(), Some(kept), "{name}");
+        assert_eq!(result.keeps_up(), Some(keeps_up), "{name}");
         let late = result.caveats.iter().find(|c| c.code == Code::RateNotReached);
-        assert_eq!(late.is_some(), !kept, "{name}");
+        assert_eq!(late.is_some(), !keeps_up, "{name}");
         let rate = |c: &Caveat, key: &str| c.evidence[key].as_f64().unwrap();
         assert!(late.is_none_or(|c| rate(c, "answered") < rate(c, "offered")), "{name}: {late:?}");
         let backlog = result.caveats.iter().find(|c| c.code == Code::WarmupBacklog);
@@ -509,10 +510,10 @@ mod tests {
         }
     }
 
-    /// Returns the result of one second with 1,000 offered and `answers` answered requests, without
-    /// service times.
-    fn result_with_responses(answers: u64) -> LoadResult {
-        let mut record = fixture::record(answers);
+    /// Returns the result of one second with 1,000 offered requests and this number of responses,
+    /// without service times.
+    fn result_with_responses(responses: u64) -> LoadResult {
+        let mut record = fixture::record(responses);
         record.intervals[0].started = 1000;
         record.intervals[0].times.service = Recording::new().seal();
         fixture::result(&record, Some(1000.0))
@@ -523,7 +524,10 @@ mod tests {
         assert_eq!(result_with_responses(979).keeps_up(), Some(true));
         assert_eq!(result_with_responses(978).keeps_up(), Some(false));
         let pace = result_with_responses(500).pace().unwrap();
-        assert_eq!((pace.offered_rps(), pace.answered_rps(), pace.seconds()), (1000.0, 500.0, 1.0));
+        assert_eq!(
+            (pace.offered_rps(), pace.responses_rps(), pace.seconds()),
+            (1000.0, 500.0, 1.0)
+        );
     }
 
     #[test]
@@ -535,7 +539,7 @@ mod tests {
         record.intervals[0].end_ns = ends_ns;
         let pace = fixture::result(&record, Some(1e6)).pace().unwrap();
         assert!((pace.offered_rps() / 1e6 - 1.0).abs() < 0.001, "{pace:?}");
-        assert!(pace.is_whole);
+        assert!(pace.is_full_window);
     }
 
     #[test]

@@ -69,10 +69,10 @@ impl UnansweredRequests {
 /// Returns the time of rank ⌈q·n⌉, in nanoseconds, where n counts correct responses and `missing`
 /// requests, which rank last. `None`: no request was due, or the rank falls among the missing.
 #[must_use]
-pub fn value_at_quantile(answers: &Times, missing: u64, q: f64) -> Option<u64> {
-    let due = answers.count() + missing;
+pub fn value_at_quantile(response_times: &Times, missing: u64, q: f64) -> Option<u64> {
+    let due = response_times.count() + missing;
     let rank = ((q * due as f64).ceil() as u64).clamp(1, due.max(1));
-    answers.at_rank(rank)
+    response_times.at_rank(rank)
 }
 
 impl Percentiles {

@@ -85,19 +85,20 @@ impl Percentiles {
     }
 }
 
-/// Returns a percentile in microseconds over all due requests, regardless of the number of samples
-/// beyond it, for display while a load runs. `None`: it lies among the unanswered.
+/// Returns a percentile of the response time in microseconds over all due requests, for display
+/// while a load runs. The number of samples beyond it may be small. `None`: it lies among the
+/// unanswered.
 #[must_use]
-pub fn quantile_of_due(waits: &Percentiles, answers: &Times, q: f64) -> Option<f64> {
-    if waits.is_beyond(q) {
+pub fn quantile_of_due(percentiles: &Percentiles, response_times: &Times, q: f64) -> Option<f64> {
+    if percentiles.is_beyond(q) {
         return None;
     }
-    let answer_q = if waits.unanswered == 0 {
+    let response_q = if percentiles.unanswered == 0 {
         q
     } else {
-        (q * waits.due() as f64 / waits.count as f64).min(1.0)
+        (q * percentiles.due() as f64 / percentiles.count as f64).min(1.0)
     };
-    answers.quantile(answer_q).map(|ns| ns as f64 / 1e3)
+    response_times.quantile(response_q).map(|ns| ns as f64 / 1e3)
 }
 
 /// The unanswered requests of one load, or of one interval, and the percentiles that lie among
@@ -115,10 +116,10 @@ pub struct LoadUnanswered {
 
 impl LoadUnanswered {
     #[must_use]
-    pub fn new(waits: &Percentiles) -> LoadUnanswered {
-        let is_beyond = |q: f64| matches!(waits.place(q), PercentilePlace::Beyond(_));
+    pub fn new(percentiles: &Percentiles) -> LoadUnanswered {
+        let is_beyond = |q: f64| matches!(percentiles.place(q), PercentilePlace::Beyond(_));
         LoadUnanswered {
-            share: waits.unanswered_share().share,
+            share: percentiles.unanswered_share().share,
             p50: is_beyond(0.5),
             p90: is_beyond(0.9),
             p99: is_beyond(0.99),
@@ -182,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    fn waits(count: u64, unanswered: u64) -> Percentiles {
+    fn percentiles(count: u64, unanswered: u64) -> Percentiles {
         Percentiles { count, unanswered, longest_wait: Some(1.2e6), ..Percentiles::default() }
     }
 
@@ -192,36 +193,40 @@ mod tests {
             PercentilePlace::Beyond(u) => u.share,
             other => panic!("{other:?}"),
         };
-        assert_eq!(share(waits(9_410, 590).place(0.99)), 0.059);
+        assert_eq!(share(percentiles(9_410, 590).place(0.99)), 0.059);
         assert_eq!(
-            waits(9_900, 100).place(0.99),
+            percentiles(9_900, 100).place(0.99),
             PercentilePlace::TooFew,
-            "rank 9,900 is the last correct answer"
+            "rank 9,900 is the last correct response"
         );
-        assert!(!waits(9_900, 100).is_beyond(0.99) && waits(9_899, 101).is_beyond(0.99));
+        assert!(
+            !percentiles(9_900, 100).is_beyond(0.99) && percentiles(9_899, 101).is_beyond(0.99)
+        );
         assert_eq!(
-            waits(900, 100).place(0.99),
+            percentiles(900, 100).place(0.99),
             PercentilePlace::TooFew,
             "of 1,000 samples 10 lie beyond"
         );
-        assert!(waits(900, 100).is_beyond(0.99));
-        assert_eq!(waits(0, 0).place(0.5), PercentilePlace::TooFew);
+        assert!(percentiles(900, 100).is_beyond(0.99));
+        assert_eq!(percentiles(0, 0).place(0.5), PercentilePlace::TooFew);
         assert_eq!(
-            Percentiles { p99: Some(5.0), ..waits(9_990, 10) }.place(0.99),
+            Percentiles { p99: Some(5.0), ..percentiles(9_990, 10) }.place(0.99),
             PercentilePlace::At(5.0)
         );
     }
 
     #[test]
     fn maximum_is_known_only_without_unanswered() {
-        let max = |unanswered| Percentiles { max: Some(7.0), ..waits(10, unanswered) }.place(1.0);
+        let max =
+            |unanswered| Percentiles { max: Some(7.0), ..percentiles(10, unanswered) }.place(1.0);
         assert_eq!(max(0), PercentilePlace::At(7.0));
         assert!(matches!(max(1), PercentilePlace::Beyond(_)));
     }
 
     #[test]
     fn load_unanswered_names_percentiles_beyond() {
-        let unanswered_of = |count, unanswered| LoadUnanswered::new(&waits(count, unanswered));
+        let unanswered_of =
+            |count, unanswered| LoadUnanswered::new(&percentiles(count, unanswered));
         assert_eq!(
             unanswered_of(9_410, 590),
             LoadUnanswered { share: 0.059, p50: false, p90: false, p99: true }
@@ -244,19 +249,19 @@ mod tests {
         assert_eq!((result.median, result.min, result.spread()), (Some(3.0), Some(1.0), None));
         assert_eq!(repeated_percentile(vec![1.0], 1).median, None);
         assert_eq!(repeated_percentile(vec![], 3).median, None);
-        let step = StepUnanswered::new(&[&waits(9_410, 590), &waits(10_000, 0)]);
+        let step = StepUnanswered::new(&[&percentiles(9_410, 590), &percentiles(10_000, 0)]);
         assert_eq!((step.p50, step.p99, step.share), (0, 1, 0.0295));
     }
 
     #[test]
     fn percentile_place_requires_twenty_samples_beyond() {
         // A tenth of 200, up to rounding.
-        assert!(matches!(waits(100, 100).place(0.9), PercentilePlace::Beyond(_)));
-        assert_eq!(waits(100, 99).place(0.9), PercentilePlace::TooFew);
-        assert!(matches!(waits(1_900, 100).place(0.99), PercentilePlace::Beyond(_)));
+        assert!(matches!(percentiles(100, 100).place(0.9), PercentilePlace::Beyond(_)));
+        assert_eq!(percentiles(100, 99).place(0.9), PercentilePlace::TooFew);
+        assert!(matches!(percentiles(1_900, 100).place(0.99), PercentilePlace::Beyond(_)));
         // The maximum needs no samples beyond it.
-        assert!(matches!(waits(3, 1).place(1.0), PercentilePlace::Beyond(_)));
-        assert!(!waits(0, 0).is_beyond(0.5) && waits(0, 1).is_beyond(0.0));
+        assert!(matches!(percentiles(3, 1).place(1.0), PercentilePlace::Beyond(_)));
+        assert!(!percentiles(0, 0).is_beyond(0.5) && percentiles(0, 1).is_beyond(0.0));
     }
 
     #[test]
@@ -270,7 +275,7 @@ mod tests {
             p99_9: Some(6.0),
             p99_99: Some(7.0),
             max: Some(8.0),
-            ..waits(10, 0)
+            ..percentiles(10, 0)
         };
         let quantiles = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0];
         for (q, us) in quantiles.into_iter().zip([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) {
@@ -281,11 +286,12 @@ mod tests {
 
     #[test]
     fn quantile_of_due_is_higher_quantile_of_responses() {
-        let mut answers = Recording::new();
-        (1..=100).for_each(|us| answers.record(us * 1000));
-        let answers = answers.seal();
-        let at =
-            |unanswered, q| quantile_of_due(&waits(100, unanswered), &answers, q).map(f64::round);
+        let mut response_times = Recording::new();
+        (1..=100).for_each(|us| response_times.record(us * 1000));
+        let response_times = response_times.seal();
+        let at = |unanswered, q| {
+            quantile_of_due(&percentiles(100, unanswered), &response_times, q).map(f64::round)
+        };
         assert_eq!((at(0, 0.5), at(0, 1.0)), (Some(50.0), Some(100.0)));
         // A quarter of 200 is half of the responses; beyond half of 200 there are no responses.
         assert_eq!((at(100, 0.25), at(100, 0.5), at(100, 0.51)), (Some(50.0), Some(100.0), None));

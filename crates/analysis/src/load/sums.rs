@@ -11,10 +11,11 @@ use super::{Bytes, InFlight};
 /// Sums over the measured window and its drain.
 pub(super) struct WindowSums {
     pub(super) window_s: f64,
-    /// Correct responses that arrived within the window, whenever their requests were intended.
+    /// Correct responses that arrived within the window, regardless of when their requests were
+    /// intended.
     pub(super) ok: u64,
     /// Complete responses, correct or incorrect, that arrived within the window.
-    pub(super) answers: u64,
+    pub(super) responses: u64,
     /// Outcomes of the exchanges that belong to the window.
     pub(super) measured: Outcomes,
     /// Times of correct responses.
@@ -35,7 +36,7 @@ impl WindowSums {
         let mut sums = WindowSums {
             window_s: window_ns / 1e9,
             ok: 0,
-            answers: 0,
+            responses: 0,
             measured: Outcomes::default(),
             times: ExchangeTimes::default(),
             missing: UnansweredRequests::NONE,
@@ -75,12 +76,12 @@ impl WindowSums {
     }
 
     fn add_window(&mut self, interval: &Interval) {
-        self.ok += interval.right_answers();
-        self.answers += interval.answers();
+        self.ok += interval.correct_responses();
+        self.responses += interval.responses();
         self.bytes.sent += interval.bytes_sent;
         self.bytes.received += interval.bytes_received;
         self.bytes.body_received += interval.body_received;
-        self.bytes.responses = self.answers;
+        self.bytes.responses = self.responses;
         self.in_flight.mean += interval.in_flight_ns as f64;
     }
 }
@@ -114,7 +115,7 @@ fn time_sum_ns(record: &LoadRecord, response: &Times) -> f64 {
 #[must_use]
 pub fn responses_per_second(record: &LoadRecord) -> f64 {
     let sums = WindowSums::new(record);
-    per_second(sums.answers, sums.window_s)
+    per_second(sums.responses, sums.window_s)
 }
 
 pub(super) fn per_second(count: u64, seconds: f64) -> f64 {

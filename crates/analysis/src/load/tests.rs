@@ -19,9 +19,9 @@ fn percentile_without_samples_beyond_is_none() {
 
 #[test]
 fn percentile_requires_twenty_samples_beyond() {
-    let percentiles_of = |answers: usize, count| {
+    let percentiles_of = |responses: usize, count| {
         Percentiles::from_due(
-            &times(&vec![5; answers]),
+            &times(&vec![5; responses]),
             UnansweredRequests { count, longest_ns: Some(9 * MS) },
         )
     };
@@ -46,8 +46,9 @@ fn percentile_requires_twenty_samples_beyond() {
 
 #[test]
 fn quantile_ranks_all_due_requests() {
-    let answers = times(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-    let at = |missing, q| value_at_quantile(&answers, missing, q).map(|ns| (ns + MS / 2) / MS);
+    let response_times = times(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    let at =
+        |missing, q| value_at_quantile(&response_times, missing, q).map(|ns| (ns + MS / 2) / MS);
     assert_eq!(
         (at(0, 0.5), at(0, 0.51), at(0, 1.0), at(0, 0.0)),
         (Some(5), Some(6), Some(10), Some(1))
@@ -94,7 +95,7 @@ fn bytes_per_response_excludes_drain() {
 }
 
 /// The window of a load with a number of requests ends with the last response. The rest of a
-/// request that was answered early may be sent after it.
+/// request with an early response may be sent after it.
 #[test]
 fn bytes_sent_of_request_count_include_drain() {
     let mut record = fixture::record(10);
@@ -364,13 +365,13 @@ fn gap_variation_is_deviation_over_mean() {
 
 #[test]
 fn spectrum_has_twelve_points_per_decade() {
-    let answers = times(&[5; 1000]);
+    let response_times = times(&[5; 1000]);
     // Twenty of 2,000 samples lie beyond the end of the second decade.
     let full = spectrum(&times(&[5; 2000]), 0);
     assert_eq!((full.len(), full[0].0), (25, 0.0));
     assert!(is_near(Some(full[12].0), 0.9) && is_near(Some(full[24].0), 0.99), "{full:?}");
     // The unanswered half is cut off: 1 − 10^(−3/12) is 0.44, and the next quantile 0.54.
-    let half = spectrum(&answers, 1000);
+    let half = spectrum(&response_times, 1000);
     assert_eq!(
         half.iter().map(|point| point.0).collect::<Vec<_>>(),
         full[..4].iter().map(|p| p.0).collect::<Vec<_>>()

@@ -91,10 +91,10 @@ fn row_has_cost_and_checks() {
     let mut run = five_blocks();
     run.header.plan.cost = Some(Cost { per_vcpu_hour: 0.05, ..Cost::default() });
     for trial in &mut run.trials {
-        let answers = trial.load.books.completed;
+        let responses = trial.load.books.completed;
         for (sample, share) in trial.load.samples.iter_mut().zip([0, 1]) {
             // 3.6 ms of CPU time for each response: 1,000 hours for 10⁹.
-            let cpu_ns = Some(share * answers * 3_600_000);
+            let cpu_ns = Some(share * responses * 3_600_000);
             sample.party_use_mut(Party::SUBJECT).cgroup =
                 Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
         }
@@ -240,7 +240,7 @@ fn invalid_repeats_have_figures_without_places() {
     let plan = run.header.plan.clone();
     for record in run.trials.iter_mut().filter(|record| plan.trials[record.trial].arm == 1) {
         record.checks = vec![dyno_archive::trial::CheckResult {
-            answered: true,
+            has_response: true,
             ..crate::fixture::check("c", false, "")
         }];
         record.load.server_failure = None;
@@ -273,7 +273,7 @@ fn subject_with_two_valid_repeats_has_no_place() {
             .filter(|record| plan.launches[plan.trials[record.trial].launch].block < spoiled);
         for record in repeats {
             record.checks = vec![dyno_archive::trial::CheckResult {
-                answered: true,
+                has_response: true,
                 ..crate::fixture::check("c", false, "")
             }];
         }

@@ -14,7 +14,7 @@ use crate::report::{Report, report};
 #[derive(Clone, Copy)]
 enum TrialKind {
     Valid(u64),
-    /// A number of responses, with a generator that had no room.
+    /// A number of responses, with a generator that had no headroom.
     Busy(u64),
     /// A number of responses, with counts of requests that do not add up.
     Doubtful(u64),
@@ -55,7 +55,7 @@ fn run(connections: &[u32], servers: &[Server<'_>]) -> Run {
     let blocks = servers[0].1[0].len();
     plan.repeats = blocks as u32;
     let arms = 0..servers.len();
-    let launch = |block: usize| arms.clone().map(move |arm| Launch::alone(arm, block as u32));
+    let launch = |block: usize| arms.clone().map(move |arm| Launch::with_arm(arm, block as u32));
     plan.launches = (0..blocks).flat_map(launch).collect();
     let mut trials = Vec::new();
     for (launch, planned) in plan.launches.iter().enumerate() {

@@ -56,8 +56,8 @@ impl Scale {
             let samples: u64 = stacks.stacks.iter().map(|s| s.samples).sum();
             // Lost samples are assumed to be like the others.
             let us_per_sample = 1.0 + stacks.lost as f64 / samples.max(1) as f64;
-            let has_samples = p.answers > 0 && samples > 0;
-            has_samples.then(|| us_per_sample * stacks.period_ns as f64 / 1e3 / p.answers as f64)
+            let has_samples = p.responses > 0 && samples > 0;
+            has_samples.then(|| us_per_sample * stacks.period_ns as f64 / 1e3 / p.responses as f64)
         };
         Some(Scale { here_us: us_per_sample(here)?, there_us: us_per_sample(there)? })
     }

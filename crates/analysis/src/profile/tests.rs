@@ -13,7 +13,7 @@ fn stack(frames: &[u32], samples: u64) -> Stack {
         process,
         first: true,
         runnable: false,
-        whole: true,
+        is_complete: true,
         frames: frames.to_vec(),
         samples,
     }
@@ -31,7 +31,7 @@ fn profile(stacks: Vec<Stack>) -> ProfileRecord {
     ];
     ProfileRecord {
         length_ns: 1_000_000_000,
-        answers: 1000,
+        responses: 1000,
         cpu_ns: Some(500_000_000),
         frames: frames.iter().map(|(name, kind)| frame(name, *kind)).collect(),
         running: Stacks { period_ns: 1_000_000, lost: 0, stacks },
@@ -83,7 +83,8 @@ fn flame_has_calls_below_callers_by_samples() {
 
 #[test]
 fn flame_reports_unknown_parts() {
-    let mut record = profile(vec![stack(&[0, 4], 3), Stack { whole: false, ..stack(&[0, 1], 1) }]);
+    let mut record =
+        profile(vec![stack(&[0, 4], 3), Stack { is_complete: false, ..stack(&[0, 1], 1) }]);
     record.running.stacks.push(Stack { runnable: true, ..stack(&[0], 4) });
     let flame = Flame::from_profiles(&[&record], SampleKind::Running).unwrap();
     assert_eq!((flame.whole_share, flame.named_share), (0.875, 0.625));
@@ -104,7 +105,7 @@ fn profile_difference_requires_significant_samples() {
     let here = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 100)]);
     let mut there = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 108), stack(&[0, 3], 150)]);
     // With twice as many responses, each sample is half as much time per response.
-    there.answers = 2000;
+    there.responses = 2000;
     let result = difference(&here, &there, SampleKind::Running).unwrap();
     let changes: Vec<_> = result
         .changes

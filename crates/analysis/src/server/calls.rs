@@ -16,7 +16,8 @@ pub struct CallRates {
     pub counted_s: f64,
     pub slices: u64,
     /// Complete responses that came in that time, the divisor of all values per response.
-    pub answers: u64,
+    #[serde(rename = "answers")]
+    pub responses: u64,
     /// All calls.
     pub per_response: f64,
     /// All calls per second in which they were counted.
@@ -58,7 +59,8 @@ impl CallRates {
     /// Computes the rates between two readings; `None`: no call was observed, or no response
     /// arrived.
     pub(super) fn from_readings(first: &CallsUse, last: &CallsUse) -> Option<CallRates> {
-        let answers = last.answers?.checked_sub(first.answers.unwrap_or(0)).filter(|n| *n > 0)?;
+        let responses =
+            last.responses?.checked_sub(first.responses.unwrap_or(0)).filter(|n| *n > 0)?;
         let counted_s = last.counted_ns.saturating_sub(first.counted_ns) as f64 / 1e9;
         let calls = CallUse::all_since(&last.by_name, &first.by_name);
         // Every response takes a system call. If none was counted, unobserved threads made them.
@@ -66,16 +68,16 @@ impl CallRates {
         Some(CallRates {
             counted_s,
             slices: last.slices.saturating_sub(first.slices),
-            answers,
-            per_response: all as f64 / answers as f64,
+            responses,
+            per_response: all as f64 / responses as f64,
             per_s: if counted_s > 0.0 { all as f64 / counted_s } else { 0.0 },
-            reads: CallSum::from_calls(&calls, Amount::Read).transfers(answers),
-            writes: CallSum::from_calls(&calls, Amount::Written).transfers(answers),
+            reads: CallSum::from_calls(&calls, Amount::Read).transfers(responses),
+            writes: CallSum::from_calls(&calls, Amount::Written).transfers(responses),
             events_per_wait: CallSum::from_calls(&calls, Amount::Events).mean(),
             by_name: calls
                 .iter()
                 .map(|(name, call)| {
-                    (name.clone(), Call::from_use(call, answers, amount(name).is_some()))
+                    (name.clone(), Call::from_use(call, responses, amount(name).is_some()))
                 })
                 .collect(),
         })
@@ -129,8 +131,8 @@ impl CallSum {
         Some(self.returned? as f64 / succeeded as f64)
     }
 
-    fn transfers(&self, answers: u64) -> Option<Transfers> {
-        let per_response_of = |n: u64| n as f64 / answers as f64;
+    fn transfers(&self, responses: u64) -> Option<Transfers> {
+        let per_response_of = |n: u64| n as f64 / responses as f64;
         (self.calls > 0).then(|| Transfers {
             per_response: per_response_of(self.calls),
             bytes_per_call: self.mean(),
@@ -143,7 +145,7 @@ impl CallSum {
 mod tests {
     use super::*;
 
-    fn calls_use(answers: u64, calls: &[(&str, [u64; 4])]) -> CallsUse {
+    fn calls_use(responses: u64, calls: &[(&str, [u64; 4])]) -> CallsUse {
         let call = |[count, errors, again, returned]: [u64; 4]| CallUse {
             count,
             errors: Some(errors),
@@ -151,9 +153,9 @@ mod tests {
             returned: Some(returned),
         };
         CallsUse {
-            counted_ns: answers * 1_000_000,
-            slices: answers / 10,
-            answers: Some(answers),
+            counted_ns: responses * 1_000_000,
+            slices: responses / 10,
+            responses: Some(responses),
             by_name: calls.iter().map(|(name, counts)| ((*name).into(), call(*counts))).collect(),
         }
     }
@@ -171,7 +173,7 @@ mod tests {
             ],
         );
         let calls = CallRates::from_readings(&first, &last).unwrap();
-        assert_eq!((calls.answers, calls.slices), (200, 20));
+        assert_eq!((calls.responses, calls.slices), (200, 20));
         assert!((calls.counted_s - 0.2).abs() < 1e-9 && (calls.per_response - 2.3).abs() < 1e-9);
         assert!((calls.per_s - 2300.0).abs() < 1e-6);
         let read = calls.by_name["read"];
@@ -212,10 +214,10 @@ mod tests {
     #[test]
     fn counted_calls_without_results_have_no_means() {
         let counts = |count| CallUse { count, errors: None, again: None, returned: None };
-        let at = |answers, calls: u64| CallsUse {
-            counted_ns: answers * 1_000_000,
+        let at = |responses, calls: u64| CallsUse {
+            counted_ns: responses * 1_000_000,
             slices: 1,
-            answers: Some(answers),
+            responses: Some(responses),
             by_name: [("read".to_string(), counts(calls)), ("epoll_wait".to_string(), counts(1))]
                 .into(),
         };
@@ -238,9 +240,9 @@ mod tests {
     fn call_rates_require_calls_and_responses() {
         let reading = calls_use(100, &[("read", [100, 0, 0, 0])]);
         assert_eq!(CallRates::from_readings(&reading, &reading), None);
-        let uncounted = CallsUse { answers: None, ..reading.clone() };
+        let uncounted = CallsUse { responses: None, ..reading.clone() };
         assert_eq!(CallRates::from_readings(&reading, &uncounted), None);
-        let without_calls = CallsUse { answers: Some(300), ..reading.clone() };
+        let without_calls = CallsUse { responses: Some(300), ..reading.clone() };
         assert_eq!(CallRates::from_readings(&reading, &without_calls), None);
     }
 }

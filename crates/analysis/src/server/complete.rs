@@ -32,15 +32,16 @@ const MAX_ENDED_SERVING: f64 = 0.1;
 /// seconds.
 const SKEW_S: f64 = 0.001;
 
-/// Fewest births in no sample that make children uncounted, if a process of the party ignores
-/// SIGCHLD. An idle machine had two births in ten seconds.
+/// Minimum number of births in no sample that make children uncounted, if a process of the party
+/// ignores SIGCHLD. An idle machine had two births in ten seconds.
 const MIN_LOST_BIRTHS: f64 = 10.0;
 
 /// Rounding error of a process total, seconds: user and system time are each rounded down by up to
 /// one clock tick.
 const TICKS_S: f64 = 0.02;
 
-/// Fewest births in no sample, in total and per response, that are attributed to the server.
+/// Minimum number of births in no sample, in total and per response, that are attributed to the
+/// server.
 const UNSEEN_BIRTHS: f64 = 100.0;
 const UNSEEN_BIRTHS_PER_RESPONSE: f64 = 0.5;
 
@@ -80,7 +81,7 @@ impl PartyDeltas {
         let mut unread = UnreadCounters {
             threads: ended.threads,
             processes: ended.processes,
-            cpu_s: cpu_s.map(|cpu_s| (cpu_s - threads.living_s()).max(0.0)),
+            cpu_s: cpu_s.map(|cpu_s| (cpu_s - threads.live_threads_cpu_s()).max(0.0)),
             unknown: Vec::new(),
         };
         if cpu_s.is_none() && !last.threads.is_empty() && first.cgroup.is_none() {
@@ -238,7 +239,7 @@ impl EndedBetweenSamples {
             threads.busiest_s = None;
             unknown.push("busiest thread");
         }
-        let working_s = threads.working.as_ref().map_or(0.0, ServingThreads::lived_s);
+        let working_s = threads.working.as_ref().map_or(0.0, ServingThreads::lifetime_s);
         let have_served = share(probed_ends.serving_lived_s, working_s)
             || probed_ends.serving_s > MAX_ENDED_SERVING * threads.run_s;
         if is_unread || are_threads_gone || have_served {

@@ -124,8 +124,8 @@ fn counter_growth<'a>(
 fn utilisation(growth_by_name: &BTreeMap<&str, f64>) -> BTreeMap<String, f64> {
     let share = |(name, active): (&&str, &f64)| {
         let (name, idle) = counterpart(name).filter(|_| name.contains(ACTIVE))?;
-        let whole = active + growth_by_name.get(&*idle)?;
-        (whole > 0.0).then(|| (name.to_string(), active / whole))
+        let total = active + growth_by_name.get(&*idle)?;
+        (total > 0.0).then(|| (name.to_string(), active / total))
     };
     growth_by_name.iter().filter_map(share).collect()
 }

@@ -81,14 +81,14 @@ fn sample_at(
         cgroup: Some(cgroup),
         threads,
         rss_bytes: Some(rss_mb * 1_000_000),
-        ..PartyUse::nothing(Party::SUBJECT)
+        ..PartyUse::empty(Party::SUBJECT)
     };
     let generator = PartyUse {
         threads: vec![thread("g", [generator_ms, 0, 0, 0], [0, 0])],
-        ..PartyUse::nothing(Party::GENERATOR)
+        ..PartyUse::empty(Party::GENERATOR)
     };
     Sample {
-        beside: None,
+        co_runners: None,
         at_ns: at_s * 1000 * MS,
         took_ns: took_ms * MS,
         parties: vec![server, generator],

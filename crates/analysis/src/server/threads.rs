@@ -57,20 +57,20 @@ pub struct ServingThreads {
     pub(crate) steady_workers: usize,
 }
 
-/// Least share of its time in which a steady worker waits for neither a lock nor a peer.
+/// Minimum share of its time in which a steady worker waits for neither a lock nor a peer.
 const STEADY_WORK: f64 = 0.7;
 
 impl ServingThreads {
     /// Returns the seconds that these threads lived in the window, summed.
     #[must_use]
-    pub fn lived_s(&self) -> f64 {
+    pub fn lifetime_s(&self) -> f64 {
         self.states_s.values().sum()
     }
 
     /// Returns the share of their time in a state: 0 to 1.
     #[must_use]
     pub fn share(&self, state: ThreadState) -> f64 {
-        let all = self.lived_s();
+        let all = self.lifetime_s();
         if all > 0.0 { self.states_s.get(state.name()).copied().unwrap_or(0.0) / all } else { 0.0 }
     }
 }
@@ -286,7 +286,7 @@ impl ThreadDeltas {
     }
 
     /// Returns the CPU seconds of the living threads.
-    pub(super) fn living_s(&self) -> f64 {
+    pub(super) fn live_threads_cpu_s(&self) -> f64 {
         self.run_s - self.ended.running_s
     }
 
@@ -302,7 +302,7 @@ impl ThreadDeltas {
 /// Largest delay between the instant of a sample and the reading of a thread.
 const MAX_READ_DELAY_NS: u64 = 100_000_000;
 
-/// Least share of CPU time that is reported as unattributed. Smaller shares arise because threads
+/// Minimum share of CPU time that is reported as unattributed. Smaller shares arise because threads
 /// are read slightly later than their group.
 const MIN_UNATTRIBUTED: f64 = 0.01;
 

@@ -336,7 +336,7 @@ mod tests {
         let calls = |counted_ns, n| CallsUse {
             counted_ns,
             slices: 1,
-            answers: None,
+            responses: None,
             by_name: [
                 ("read".into(), call(n, Some(10 * n))),
                 ("futex_wait".into(), call(n / 2, Some(0))),

@@ -7,8 +7,9 @@ pub fn holm(ps: &[f64]) -> Vec<f64> {
     weighted_holm(&ps.iter().map(|p| (*p, 1.0)).collect::<Vec<_>>())
 }
 
-/// The same for tests of different weight: each gets its weight's part of the level, and passes it
-/// on to the others once it is significant. Each test: its p-value, and its weight, above 0.
+/// Returns the adjusted p-values of tests with weights. Each test gets a part of the level in
+/// proportion to its weight. A significant test passes its part on to the others. `tests`: p-value
+/// and weight, above 0, of each test.
 #[must_use]
 pub fn weighted_holm(tests: &[(f64, f64)]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..tests.len()).collect();

@@ -23,8 +23,9 @@ pub use holm::{holm, weighted_holm};
 pub use quantile::rank_bounds;
 pub use trend::Trend;
 
-/// Fewest repeats, or pairs of repeats, for a confidence interval. Rank statistics of fewer are
-/// nearly useless (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013).
+/// Minimum number of repeats, or pairs of repeats, for a confidence interval. Rank statistics of
+/// fewer are nearly useless (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM
+/// 2013).
 pub const REPEATS_FOR_INTERVAL: usize = 5;
 
 /// One quantity over all repeats.
@@ -120,8 +121,8 @@ fn order_statistics_coverage(n: usize) -> Vec<f64> {
     (0..n / 2).map(step).collect()
 }
 
-/// Fewest pairs that can distinguish two subjects. Two pairs have the same direction by chance in
-/// half of all cases.
+/// Minimum number of pairs that can distinguish two subjects. Two pairs have the same direction by
+/// chance in half of all cases.
 pub const PAIRS_TO_TELL_APART: usize = 3;
 
 /// The ratio that each of three or four pairs must exceed. Three pairs have the same direction by
@@ -193,7 +194,7 @@ impl Pairs {
 
     /// [`Pairs::are_apart`] of a single comparison.
     #[cfg(test)]
-    pub fn are_apart_alone(&self) -> bool {
+    pub fn are_apart_as_single_test(&self) -> bool {
         self.are_apart(self.chance(Looks::AtTheEnd))
     }
 }
@@ -201,7 +202,7 @@ impl Pairs {
 /// Whether the ratios of launches alone distinguish two subjects.
 #[cfg(test)]
 fn are_apart(ratios: &[f64]) -> bool {
-    Pairs { launches: ratios.to_vec(), rounds: Vec::new() }.are_apart_alone()
+    Pairs { launches: ratios.to_vec(), rounds: Vec::new() }.are_apart_as_single_test()
 }
 
 #[cfg(test)]

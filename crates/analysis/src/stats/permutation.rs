@@ -5,8 +5,8 @@
 
 use statrs::function::factorial::ln_factorial;
 
-/// Most arrangements that are enumerated: 2¹⁶. With more, a t-test of the logarithms gives the same
-/// result.
+/// Maximum number of enumerated arrangements: 2¹⁶. With more, a t-test of the logarithms gives the
+/// same result.
 const MAX_ARRANGEMENTS: u64 = 1 << 16;
 
 /// Relative difference below which means are equal. Sums in another order differ in their last

@@ -18,7 +18,7 @@ fn record(idle_ms: u64) -> LoadRecord {
         began_ns: 77 * MS,
         window_ns: (0, 3200 * MS),
         slices_ns: Some(slices.clone()),
-        at_once: None,
+        concurrent_loads: None,
         ..fixture::record(0)
     };
     record.intervals.clear();
@@ -29,11 +29,11 @@ fn record(idle_ms: u64) -> LoadRecord {
         record.samples.push(sample(77 * MS + start, cpu_ns));
         let is_own = slices.iter().any(|(from, to)| (*from..*to).contains(&start));
         let is_after = slices.iter().any(|(_, to)| *to == start) && !is_own;
-        let answers = if is_own { 10 } else { 4 * u64::from(is_after) };
+        let responses = if is_own { 10 } else { 4 * u64::from(is_after) };
         let mut interval = Interval::new(Phase::Measured, start, end);
-        (0..answers).for_each(|_| interval.outcomes.count(Outcome::Ok));
+        (0..responses).for_each(|_| interval.outcomes.count(Outcome::Ok));
         record.intervals.push(interval);
-        cpu_ns += answers * MS + u64::from(!is_own) * idle_ms * MS;
+        cpu_ns += responses * MS + u64::from(!is_own) * idle_ms * MS;
     }
     record.samples.push(sample(77 * MS + 3200 * MS, cpu_ns));
     record
@@ -41,7 +41,7 @@ fn record(idle_ms: u64) -> LoadRecord {
 
 fn sample(at_ns: u64, cpu_ns: u64) -> Sample {
     let cgroup = Some(CgroupUse { cpu_ns: Some(cpu_ns), ..CgroupUse::default() });
-    let party = PartyUse { cgroup, ..PartyUse::nothing(Party::SUBJECT) };
+    let party = PartyUse { cgroup, ..PartyUse::empty(Party::SUBJECT) };
     Sample { at_ns, parties: vec![party], ..Sample::default() }
 }
 
@@ -51,8 +51,8 @@ fn pace_is_rate_of_own_turns_by_round() {
     assert_eq!(pace(&record), Some(vec![1.0, 1.0]));
     let is_late = |interval: &Interval| interval.start_ns >= 1600 * MS;
     for interval in record.intervals.iter_mut().filter(|interval| is_late(interval)) {
-        let answers = interval.answers();
-        (0..2 * answers).for_each(|_| interval.outcomes.count(Outcome::Ok));
+        let responses = interval.responses();
+        (0..2 * responses).for_each(|_| interval.outcomes.count(Outcome::Ok));
     }
     assert_eq!(pace(&record), Some(vec![0.5, 1.5]), "three times as fast");
     record.intervals.retain(|interval| !is_late(interval));
@@ -66,14 +66,15 @@ fn own_time_has_no_gaps_and_all_responses() {
     let record = record(0);
     let own = to_own_time(&record);
     assert_eq!((own.window_ns, own.slices_ns.clone()), ((0, 1600 * MS), None));
-    let answers = |record: &LoadRecord| record.intervals.iter().map(Interval::answers).sum::<u64>();
-    assert_eq!((answers(&own), answers(&record)), (16 * 10 + 3 * 4, 16 * 10 + 3 * 4));
+    let responses =
+        |record: &LoadRecord| record.intervals.iter().map(Interval::responses).sum::<u64>();
+    assert_eq!((responses(&own), responses(&record)), (16 * 10 + 3 * 4, 16 * 10 + 3 * 4));
     assert_eq!(own.intervals.len(), 16);
     let edges: Vec<u64> = own.intervals.iter().flat_map(|i| [i.start_ns, i.end_ns]).collect();
     let expected: Vec<u64> = (0..16).flat_map(|k| [k * 100 * MS, (k + 1) * 100 * MS]).collect();
     assert_eq!(edges, expected);
     // The fourth quarter includes the requests that were still in flight.
-    assert_eq!(own.intervals[3].answers(), 14);
+    assert_eq!(own.intervals[3].responses(), 14);
     let at: Vec<u64> = own.samples.iter().map(|sample| sample.at_ns - 77 * MS).collect();
     assert!(at.is_sorted_by(|a, b| a < b), "{at:?}");
     let used =
@@ -111,36 +112,36 @@ fn idle_use_in_others_turns_is_measured() {
 fn machine_record(idle_ms: u64) -> LoadRecord {
     let mut record = record(idle_ms);
     let turns = record.slices_ns.clone().unwrap();
-    let (mut own, mut rest) = (0, 0);
+    let (mut own, mut others) = (0, 0);
     for (quarters, sample) in record.samples.iter_mut().enumerate() {
         let at_ns = sample.at_ns - 77 * MS;
         let quarters = quarters as u64;
         let thread =
             |tid, run_ms| ThreadUse { pid: 1, tid, run_ns: run_ms * MS, ..ThreadUse::default() };
         let server = sample.party_use_mut(Party::SUBJECT);
-        let waited = Some((2 * own + 9 * rest) * MS);
+        let waited = Some((2 * own + 9 * others) * MS);
         let server_ns = server.cgroup.as_ref().unwrap().cpu_ns.unwrap();
         server.threads = vec![ThreadUse { run_delay_ns: waited, ..thread(7, server_ns / MS) }];
         sample.party_use_mut(Party::GENERATOR).threads =
-            vec![thread(1, 5 * own), thread(2, 7 * rest)];
-        sample.beside =
-            Some(OtherPartiesUse { cpu_ns: Some(30 * rest * MS), ..OtherPartiesUse::default() });
-        let busy_ns = server_ns + (5 * own + 37 * rest + 20 * quarters) * MS;
+            vec![thread(1, 5 * own), thread(2, 7 * others)];
+        sample.co_runners =
+            Some(OtherPartiesUse { cpu_ns: Some(30 * others * MS), ..OtherPartiesUse::default() });
+        let busy_ns = server_ns + (5 * own + 37 * others + 20 * quarters) * MS;
         let pressure =
-            PressureUse { cpu_ns: Some((own + 50 * rest) * MS), ..PressureUse::default() };
+            PressureUse { cpu_ns: Some((own + 50 * others) * MS), ..PressureUse::default() };
         sample.host = Some(HostUse {
             busy_ns,
             idle_ns: 199 * quarters * MS - busy_ns,
             steal_ns: quarters * MS,
-            context_switches: 100 * own + 700 * rest,
+            context_switches: 100 * own + 700 * others,
             births: Some(3 * quarters),
-            interrupts: Some(10 * own + 90 * rest),
+            interrupts: Some(10 * own + 90 * others),
             pressure: Some(pressure),
             ..HostUse::default()
         });
         match turns.iter().any(|(from, to)| (*from..*to).contains(&at_ns)) {
             true => own += 1,
-            false => rest += 1,
+            false => others += 1,
         }
     }
     record
@@ -186,11 +187,11 @@ fn machine_counters_exclude_others_turns() {
     assert_eq!(growth(|host| host.interrupts), Some(16 * 10));
     assert_eq!(growth(|host| Some(host.context_switches)), Some(16 * 100));
     assert_eq!(growth(|host| host.pressure?.cpu_ns), Some(16 * MS));
-    assert_eq!(last.beside.as_ref().unwrap().cpu_ns, Some(0));
+    assert_eq!(last.co_runners.as_ref().unwrap().cpu_ns, Some(0));
 }
 
 #[test]
-fn unread_rest_makes_other_programs_unknown() {
+fn unread_others_turns_make_other_programs_unknown() {
     let others_s_with = |change: fn(&mut Sample)| {
         let mut record = machine_record(0);
         // This sample is in the middle of others' turns.
@@ -199,5 +200,5 @@ fn unread_rest_makes_other_programs_unknown() {
     };
     assert!(others_s_with(|_| {}).is_some());
     assert_eq!(others_s_with(|sample| sample.host = None), None);
-    assert_eq!(others_s_with(|sample| sample.beside = Some(OtherPartiesUse::default())), None);
+    assert_eq!(others_s_with(|sample| sample.co_runners = Some(OtherPartiesUse::default())), None);
 }

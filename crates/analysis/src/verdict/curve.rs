@@ -25,7 +25,7 @@ use crate::server::ServerUse;
 use crate::stats::median;
 use crate::trial::TrialResult;
 
-/// Least ratio of the requests in flight of two steps that can be compared.
+/// Minimum ratio of the requests in flight of two steps that can be compared.
 const IN_FLIGHT_RATIO: f64 = 1.5;
 
 /// Ratio of throughput, with more requests in flight, from which on throughput grows.
@@ -160,7 +160,7 @@ struct Level {
     /// The server's CPU utilisation. `None`: unknown.
     cpu: Option<f64>,
     /// Server and generator had CPU time left.
-    has_room: bool,
+    has_headroom: bool,
     /// Mean number of threads that were asleep, or may have been. `None`: unknown.
     asleep: Option<f64>,
     /// Mean number of threads in futex waits: they waited for each other, or slept. `None`:
@@ -181,7 +181,7 @@ impl Level {
         let votes = |resource| trials.iter().filter(|t| t.limiter.resource == resource).count();
         let leading = trials.iter().max_by_key(|t| votes(t.limiter.resource))?;
         let cpu = median_of(&|t| t.server.cpu_utilisation);
-        let need = median_of(&|t| Some(t.load.client.room.need));
+        let need = median_of(&|t| Some(t.load.client.headroom.need));
         Some(Level {
             planned,
             in_flight: median_of(&|t| Some(t.load.in_flight.mean))?,
@@ -190,7 +190,7 @@ impl Level {
             resource: leading.limiter.resource,
             confidence: leading.limiter.confidence,
             cpu,
-            has_room: [cpu, need]
+            has_headroom: [cpu, need]
                 .into_iter()
                 .all(|used| used.is_some_and(|used| used < SERVER_IDLE)),
             asleep: median_of(&|t| asleep_threads(&t.server)),
@@ -344,10 +344,10 @@ impl Curve {
         match self.course(level) {
             Course::Grows(more) if !is_busy => Some(Self::too_few(trial, level, more)),
             // If the other step filled a side, it shows the limit of that side and not a queue.
-            Course::Flat(other) if level.has_room && other.has_room => {
+            Course::Flat(other) if level.has_headroom && other.has_headroom => {
                 Some(self.queue(trial, level, other))
             }
-            Course::Unknown if level.has_room && self.has_no_queue(level) => {
+            Course::Unknown if level.has_headroom && self.has_no_queue(level) => {
                 Some(self.no_queue(trial, level))
             }
             _ => None,

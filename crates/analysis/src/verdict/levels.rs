@@ -14,7 +14,7 @@ use crate::window_levels::{self, Fit, IntervalValues, Pattern, Steadiness};
 /// Codes of steps whose throughput had several levels.
 pub(crate) const THROUGHPUT_LEVELS: [Code; 3] = [Code::Slowdown, Code::Speedup, Code::Cyclic];
 
-/// Least difference between levels, as a multiple of the noise around them, both in logarithms.
+/// Minimum difference between levels, as a multiple of the noise around them, both in logarithms.
 const NOISE_MULTIPLE: f64 = 4.0;
 
 /// Ratio of levels from which on a change of the machine's speed cannot explain them.
@@ -23,19 +23,19 @@ const LARGE_RATIO: f64 = 1.5;
 /// The noise multiple for such a large ratio.
 const LARGE_NOISE_MULTIPLE: f64 = 2.0;
 
-/// Least ratio of levels of the CPU time per request. Other programs on the server's machine change
-/// it by a tenth and more.
+/// Minimum ratio of levels of the CPU time per request. Other programs on the server's machine
+/// change it by a tenth and more.
 const COST_RATIO: f64 = 1.25;
 
-/// Least ratio of levels of the response time.
+/// Minimum ratio of levels of the response time.
 const RESPONSE_RATIO: f64 = 2.0;
 
 /// The noise multiple for response times. At a high utilisation queues grow and shrink for many
 /// intervals (checked with M/M/1 in the tests).
 const RESPONSE_NOISE_MULTIPLE: f64 = 6.0;
 
-/// Least share of a change, in logarithms, that the generator's CPU time per request must show too.
-/// The change is then one of the machine and not of the server.
+/// Minimum share of a change, in logarithms, that the generator's CPU time per request must show
+/// too. The change is then one of the machine and not of the server.
 const MACHINE_SHARE: f64 = 0.5;
 
 /// Returns all caveats about levels. `step_caveats`: the step's other caveats.

@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::headroom::GeneratorBound;
 use super::other_programs;
 use super::polling::{is_full, polling_evidence, polling_limiter};
 use super::resource::{Confidence, Resource};
-use super::room::GeneratorBound;
 use super::server::{MAX_WAITING, starved_seconds};
 use super::thresholds::{JIT_SHARE, LINK_FULL, SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
 use super::waits::{accept_queue, delayed_ack, disk, gc, lock, memory, sleep, workers};
@@ -120,8 +120,8 @@ fn dropped_packets(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
 fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     let caveat = find_caveat(load, Code::BackendFailed)
         .or_else(|| find_caveat(load, Code::SubjectFailed))
-        .or_else(|| find_caveat(load, Code::NoAnswers))
-        .or_else(|| find_invalid(load, Code::WrongAnswers))
+        .or_else(|| find_caveat(load, Code::NoCorrectResponse))
+        .or_else(|| find_invalid(load, Code::IncorrectResponses))
         .or_else(|| find_invalid(load, Code::Unsolicited))
         .or_else(|| find_invalid(load, Code::Outage))?;
     Some(from_caveat(caveat, Resource::Failure))
@@ -154,14 +154,14 @@ fn generator(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         let server_text = server_share.map_or(String::new(), while_server);
         let sentence = format!("The generator: {}{server_text}.", bound.clause());
         let confidence = match server_share {
-            // Without the other programs the generator may have had room.
+            // Without the other programs the generator may have had headroom.
             _ if other_programs::contended_share(load, server).is_some() => Confidence::Low,
             Some(share) if share < SERVER_BUSY => Confidence::High,
             _ => Confidence::Medium,
         };
         let evidence = json!({
             "generator_utilisation": load.client.busiest_thread_utilisation,
-            "generator_need": load.client.room.need,
+            "generator_need": load.client.headroom.need,
             "server_utilisation": server_share,
         });
         Limiter::new(Resource::Generator, confidence, sentence, evidence)
@@ -327,10 +327,10 @@ fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     Some(Limiter::new(Resource::Backend, Confidence::Medium, sentence, evidence))
 }
 
-/// A network device of the machine is full, while server and generator have room. Its traffic may
-/// include that of other programs.
+/// A network device of the machine is full, while server and generator have headroom. Its traffic
+/// may include that of other programs.
 fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Option<Limiter> {
-    let used = utilisation_with_room(load, server)?;
+    let used = utilisation_with_headroom(load, server)?;
     let link = machine.busiest_link.as_ref().filter(|link| link.utilisation >= LINK_FULL)?;
     let sentence = format!(
         "A network link: {} carried {} of its capacity ({} Mbit/s), while the server used {} of \
@@ -347,16 +347,17 @@ fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Optio
     Some(Limiter::new(Resource::Link, Confidence::Medium, sentence, evidence))
 }
 
-/// Returns the server's CPU utilisation if both server and generator had room. `None`: a side was
-/// busy, or may have lacked CPU time that others took, so that requests may only wait for a CPU.
-fn utilisation_with_room(load: &LoadResult, server: &ServerUse) -> Option<f64> {
+/// Returns the server's CPU utilisation if both server and generator had headroom. `None`: a side
+/// was busy, or may have lacked CPU time that others took, so that requests may only wait for a
+/// CPU.
+fn utilisation_with_headroom(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let used = server.cpu_utilisation?;
-    (used < SERVER_IDLE && load.client.room.need < SERVER_IDLE && !may_lack_cpu(load, server))
+    (used < SERVER_IDLE && load.client.headroom.need < SERVER_IDLE && !may_lack_cpu(load, server))
         .then_some(used)
 }
 
 /// Whether server or generator may have been short of CPU time because others took it: use and lost
-/// time together leave no room. The generator's `need` already includes its waits for CPUs.
+/// time together leave no headroom. The generator's `need` already includes its waits for CPUs.
 pub(super) fn may_lack_cpu(load: &LoadResult, server: &ServerUse) -> bool {
     let allowed_s = server.cpu_allowed_s.unwrap_or(0.0);
     // If the waits of its threads are unknown, the server may have lost all CPU time that other
@@ -372,7 +373,7 @@ pub(super) fn may_lack_cpu(load: &LoadResult, server: &ServerUse) -> bool {
     let is_short = |used: f64, lost: f64| lost > 0.0 && used + lost >= SERVER_IDLE;
     let used = server.cpu_utilisation.unwrap_or(f64::INFINITY);
     is_short(used, server_lost.into_iter().flatten().sum())
-        || is_short(load.client.room.need, generator_lost.unwrap_or(0.0))
+        || is_short(load.client.headroom.need, generator_lost.unwrap_or(0.0))
 }
 
 /// Whether others took CPU time, so that requests took longer than on a quiet machine.
@@ -384,9 +385,9 @@ pub(super) fn is_generator_starved(load: &LoadResult) -> bool {
     load.caveats.iter().any(|caveat| caveat.code == Code::GeneratorStarved)
 }
 
-/// The server has room although many requests wait: for something that no other rule names.
+/// The server has headroom although many requests wait: for something that no other rule names.
 fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let used = utilisation_with_room(load, server)?;
+    let used = utilisation_with_headroom(load, server)?;
     let waiting = load.mean_at_server();
     (waiting >= MANY_IN_FLIGHT).then(|| {
         let sentence = format!(
@@ -399,9 +400,9 @@ fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     })
 }
 
-/// Server and generator have room, and few requests are in flight.
+/// Server and generator have headroom, and few requests are in flight.
 fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let used = utilisation_with_room(load, server)?;
+    let used = utilisation_with_headroom(load, server)?;
     let are_few = load.mean_at_server() < MANY_IN_FLIGHT;
     (load.config.model == LoadModel::Closed && are_few).then(|| {
         let round_trip = load.response_time_us.mean.unwrap_or(0.0);

@@ -10,7 +10,7 @@ use dyno_archive::{LoadRecord, Phase, Protocol};
 use serde_json::json;
 
 use super::thresholds::{LITTLE_LEAST, LITTLE_TOLERANCE};
-use super::{Context, levels, pauses, room};
+use super::{Context, headroom, levels, pauses};
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::drops::{DropExplanation, MachineDrops};
 use crate::load::offered::rate_text;
@@ -30,8 +30,8 @@ pub(super) fn caveats(
         server_failure(record),
         littles_law(result),
         requests_beyond_window(result, record),
-        room::generator_bound(result, context),
-        room::too_many_threads(result, context),
+        headroom::generator_bound(result, context),
+        headroom::too_many_threads(result, context),
         protocol_fallback(result),
         incorrect_responses(result),
         responses_on_refusing_port(result, context),
@@ -54,9 +54,9 @@ pub(super) fn caveats(
         queueing(result, context),
         late_wakeups(result),
         generator_cpu_wait(result, context),
-        room::refused_priority(record, result),
-        room::shared_cpus(result, context),
-        room::generator_quota(result),
+        headroom::refused_priority(record, result),
+        headroom::shared_cpus(result, context),
+        headroom::generator_quota(result),
         bursts(result),
         ceiling(result),
         partial_checks(result),
@@ -79,7 +79,7 @@ pub(super) fn caveats(
     .flatten()
     .collect();
     // An observed server has its own rule, with more data. In turns, levels follow the turns.
-    if context.server.is_none() && record.slices_ns.is_none() && record.at_once.is_none() {
+    if context.server.is_none() && record.slices_ns.is_none() && record.concurrent_loads.is_none() {
         caveats.extend(levels::unobserved_caveats(result));
     }
     sort_by_severity(&mut caveats);
@@ -177,7 +177,7 @@ fn incorrect_responses(result: &LoadResult) -> Option<Caveat> {
         let evidence = json!({
             "unexpected_status": status, "unexpected_header": header, "unexpected_body": body,
         });
-        Caveat::new(Code::WrongAnswers, Severity::Invalid, message, evidence)
+        Caveat::new(Code::IncorrectResponses, Severity::Invalid, message, evidence)
     })
 }
 
@@ -194,7 +194,12 @@ fn responses_on_refusing_port(result: &LoadResult, context: &Context<'_>) -> Opt
                 _ => format!("{responses} requests got"),
             }
         );
-        Caveat::new(Code::WrongAnswers, Severity::Invalid, message, json!({"answers": responses}))
+        Caveat::new(
+            Code::IncorrectResponses,
+            Severity::Invalid,
+            message,
+            json!({"answers": responses}),
+        )
     })
 }
 
@@ -230,7 +235,7 @@ fn no_correct_response(result: &LoadResult, context: &Context<'_>) -> Option<Cav
             ),
             None => "No request got a response in the measured window.".into(),
         };
-        Caveat::new(Code::NoAnswers, Severity::Invalid, message, json!({}))
+        Caveat::new(Code::NoCorrectResponse, Severity::Invalid, message, json!({}))
     })
 }
 
@@ -241,7 +246,7 @@ fn leading_failure(result: &LoadResult) -> Option<(&'static str, u64)> {
 
 fn server_failure(record: &LoadRecord) -> Option<Caveat> {
     let failure = record.server_failure.as_ref()?;
-    let (code, start) = match FailureKind::BackendFailed.is_of(failure) {
+    let (code, start) = match FailureKind::BackendFailed.is_prefix_of(failure) {
         true => (Code::BackendFailed, "The server"),
         false => (Code::SubjectFailed, "The server failed during this step:"),
     };
@@ -261,7 +266,7 @@ fn failed_checks(context: &Context<'_>) -> Option<Caveat> {
     let names: Vec<&str> = failed.iter().map(|c| c.name.as_str()).collect();
     // An incorrect response shows incorrect work. A late response may only show a full server.
     let severity =
-        if failed.iter().any(|c| c.answered) { Severity::Invalid } else { Severity::Warning };
+        if failed.iter().any(|c| c.has_response) { Severity::Invalid } else { Severity::Warning };
     Some(Caveat::new(Code::ChecksFailed, severity, message, json!({"failed": names})))
 }
 
@@ -341,7 +346,7 @@ fn missed_rate(result: &LoadResult) -> Option<Caveat> {
             "{} of {} offered requests per second got a response{}. The response times are those \
              of an overloaded server or of too few connections. Offer a lower rate, or use more \
              connections.",
-            rate_text(pace.answered_rps()),
+            rate_text(pace.responses_rps()),
             rate_text(pace.offered_rps()),
             pace.stretch_text()
         );
@@ -358,7 +363,7 @@ fn warmup_backlog(result: &LoadResult) -> Option<Caveat> {
          requests of the warm-up were still in flight. Throughput is above the offered rate, and \
          percentiles do not include these requests. Use a longer warm-up (`--warmup`, or `warmup` \
          in a suite).",
-        rate_text(pace.answered_rps()),
+        rate_text(pace.responses_rps()),
         rate_text(pace.offered_rps())
     );
     Some(Caveat::new(Code::WarmupBacklog, Severity::Invalid, message, pace.evidence()))
@@ -544,13 +549,13 @@ fn late_wakeups(result: &LoadResult) -> Option<Caveat> {
 /// late.
 fn generator_cpu_wait(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let share = cpu_wait_share(result)?;
-    (share > room::MAX_WAITING).then(|| {
+    (share > headroom::MAX_WAITING).then(|| {
         let message = format!(
             "For {} of the time the generator waited for a CPU that another program used{}. \
              Throughput is a lower bound, and response times include the wait. Give the generator \
              a CPU of its own ({}), or use a quieter machine.",
             percent(share),
-            result.client.room.processes_text(),
+            result.client.headroom.processes_text(),
             context.cpus_setting()
         );
         let evidence = json!({"run_delay_share": share});
@@ -655,7 +660,7 @@ fn short_window(result: &LoadResult) -> Option<Caveat> {
 /// Some generator threads finished earlier than others. Threads divide a number of requests before
 /// the load, and connections of a thread that has finished are idle.
 fn uneven_threads(result: &LoadResult) -> Option<Caveat> {
-    /// Least mean share of the places with a request in flight.
+    /// Minimum mean share of the places with a request in flight.
     const MIN_BUSY: f64 = 0.8;
     let (places, mean) = (result.places() as f64, result.in_flight.mean);
     let divides = result.config.requests.is_some() && result.client.threads > 1;

@@ -3,6 +3,7 @@
 //! only read them and write sentences.
 
 mod curve;
+mod headroom;
 mod levels;
 mod limiter;
 mod load;
@@ -10,7 +11,6 @@ mod other_programs;
 mod pauses;
 mod polling;
 mod resource;
-mod room;
 mod run;
 mod server;
 #[cfg(test)]
@@ -151,7 +151,7 @@ pub(crate) fn trial(
     let Some(server) = server else { return adjust_for_duet(inputs, None, caveats) };
     caveats.extend(server::caveats(server, inputs.record, inputs.party));
     let other_loads = match (inputs.duet, inputs.turns.zip(inputs.pace.as_deref())) {
-        (Some(_), _) => warming::OtherLoads::AtOnce,
+        (Some(_), _) => warming::OtherLoads::Concurrent,
         (None, Some((turns, pace))) => {
             warming::OtherLoads::InTurns { round_s: 2.0 * turns.slice_s, pace }
         }
@@ -299,8 +299,9 @@ fn waived_checks(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat>
         .part
         .into_iter()
         .flat_map(|part| part.checks_before.iter().chain(&part.checks_after));
-    let is_broken =
-        |c: &&CheckResult| c.waived && !c.ok && c.answered && c.counts_over().contains(&protocol);
+    let is_broken = |c: &&CheckResult| {
+        c.waived && !c.ok && c.has_response && c.counts_over().contains(&protocol)
+    };
     let waived = checks_of_start.chain(inputs.checks).filter(is_broken);
     let names: BTreeSet<&str> = waived.map(|check| check.name.as_str()).collect();
     let first = names.first()?;

@@ -3,10 +3,10 @@
 
 use serde_json::json;
 
+use super::headroom::GeneratorBound;
 use super::limiter::{Limiter, is_generator_starved};
 use super::polling::is_full;
 use super::resource::{Confidence, Resource};
-use super::room::GeneratorBound;
 use super::server::{MAX_WAITING, starved_seconds};
 use super::thresholds::{SERVER_BUSY, STEAL};
 use crate::load::LoadResult;
@@ -17,7 +17,7 @@ use crate::server::ServerUse;
 /// Share of the use of the generator's CPUs from which on other programs count as the cause.
 const MOSTLY_OTHERS: f64 = 0.5;
 
-/// Least CPU use of other programs that counts as a cause, in CPUs.
+/// Minimum CPU use of other programs that counts as a cause, in CPUs.
 const MIN_OTHERS_CPUS: f64 = 0.1;
 
 /// Number of programs that the sentence names.
@@ -29,15 +29,15 @@ const REMEDY: &str = "Neither side shows its limit. Stop these programs, or use 
 /// Returns the share of the generator's CPUs that other programs used. `None`: unknown, or most of
 /// that use is by the server or by dyno itself.
 fn others_share(load: &LoadResult, server: &ServerUse) -> Option<f64> {
-    let room = &load.client.room;
-    let (others, cpus) = (room.others?, room.cpus.as_ref()?.len());
+    let headroom = &load.client.headroom;
+    let (others, cpus) = (headroom.others?, headroom.cpus.as_ref()?.len());
     // If both sides share CPUs, the use by others may be that of the server.
     let taken_s = others * cpus as f64 * server.window_s;
     (server.others_cpu_s? >= MOSTLY_OTHERS * taken_s).then_some(others)
 }
 
 /// Returns the same share if the generator waited for its CPUs. Without those programs it may have
-/// had room.
+/// had headroom.
 pub(super) fn contended_share(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let has_waited = matches!(
         GeneratorBound::from_result(load)?,
@@ -46,17 +46,17 @@ pub(super) fn contended_share(load: &LoadResult, server: &ServerUse) -> Option<f
     others_share(load, server).filter(|others| has_waited && *others > MAX_WAITING)
 }
 
-/// Other programs filled the generator's CPUs. `None`: the generator had room, the server was full,
-/// or the generator or the server used most of those CPUs.
+/// Other programs filled the generator's CPUs. `None`: the generator had headroom, the server was
+/// full, or the generator or the server used most of those CPUs.
 pub(super) fn generator_limiter(
     load: &LoadResult,
     server: &ServerUse,
     machine: &MachineResult,
 ) -> Option<Limiter> {
-    let room = &load.client.room;
+    let headroom = &load.client.headroom;
     let others = contended_share(load, server)?;
     let used = server.cpu_utilisation;
-    (!is_full(load, server) && others >= MOSTLY_OTHERS * room.busy?).then(|| {
+    (!is_full(load, server) && others >= MOSTLY_OTHERS * headroom.busy?).then(|| {
         let server_text = used.map_or(String::new(), |used| {
             format!(" The server used {} of its CPU.", percent(used))
         });
@@ -67,7 +67,7 @@ pub(super) fn generator_limiter(
             percent(others),
         );
         let evidence = json!({
-            "generator_need": room.need, "generator_cpus_used_by_others": others,
+            "generator_need": headroom.need, "generator_cpus_used_by_others": others,
             "others_cpu_s": server.others_cpu_s, "server_utilisation": used,
             "programs": names(machine),
         });

@@ -14,7 +14,7 @@ use crate::number_format::percent;
 /// Share of the window from which on pauses count.
 const PAUSE_SHARE: f64 = 0.01;
 
-/// Least length of a server stall, as a multiple of the median response time.
+/// Minimum length of a server stall, as a multiple of the median response time.
 const STALL_MULTIPLE: f64 = 10.0;
 
 /// The generator did not run for a while: it was stopped, frozen or suspended, or had no CPU. It

@@ -15,7 +15,7 @@ use crate::server::{RuntimeMetrics, ServerUse, strays};
 /// time.
 pub(super) const MAX_WAITING: f64 = 0.1;
 
-/// Least CPU time of other programs that can explain the server's waits for a CPU, as a share of
+/// Minimum CPU time of other programs that can explain the server's waits for a CPU, as a share of
 /// its allowed CPU time.
 pub(super) const OTHERS_SHARE: f64 = 0.1;
 
@@ -88,10 +88,10 @@ fn uncounted_calls(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
 
 /// The server's runtime reports metrics, but they are unknown for this window.
 fn missing_runtime_metrics(record: &LoadRecord, party: Party) -> Option<Caveat> {
-    let lack = RuntimeMetrics::from_record(record).err().filter(|_| party == Party::SUBJECT)?;
+    let missing = RuntimeMetrics::from_record(record).err().filter(|_| party == Party::SUBJECT)?;
     let message = format!(
         "The values that the server reports about itself are unknown here: {}.",
-        lack.in_words()?
+        missing.in_words()?
     );
     Some(info(Code::RuntimeNotMeasured, message))
 }
@@ -128,7 +128,7 @@ fn full_syn_queue(drops: u64) -> Option<Caveat> {
     })
 }
 
-/// Least share of retransmitted segments that is reported. Each may cost 200 ms.
+/// Minimum share of retransmitted segments that is reported. Each may cost 200 ms.
 const RETRANSMITTED: f64 = 0.001;
 
 fn retransmissions(server: &ServerUse) -> Option<Caveat> {

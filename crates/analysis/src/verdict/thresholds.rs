@@ -10,8 +10,8 @@ pub const SERVER_FULL: f64 = 0.95;
 /// Share of the machine's CPU time that the hypervisor may take without a caveat.
 pub const STEAL: f64 = 0.02;
 
-/// Share of its CPU time below which a server or the generator has room. Below it, something else
-/// is the limit.
+/// Share of its CPU time below which a server or the generator has headroom. Below it, something
+/// else is the limit.
 pub const SERVER_IDLE: f64 = 0.75;
 
 /// Share of a network device's capacity from which on it counts as full. The gaps between frames

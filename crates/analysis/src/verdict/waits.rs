@@ -37,7 +37,7 @@ const DELAYED_ACK_US: (f64, f64) = (38_000.0, 60_000.0);
 /// Range of responses per connection and second if each waits for such an acknowledgement.
 const DELAYED_ACK_RATE: (f64, f64) = (16.0, 26.0);
 
-/// Least share of new connections that must find the accept queue full to limit a load.
+/// Minimum share of new connections that must find the accept queue full to limit a load.
 const OVERFLOW_SHARE: f64 = 0.001;
 
 /// Share of the requests in flight from which on connections in the accept queue limit a load.
@@ -411,7 +411,7 @@ impl<'a> Wait<'a> {
             ThreadState::Other,
         ];
         let work_s: f64 =
-            states.iter().map(|state| self.serving.share(*state) * self.serving.lived_s()).sum();
+            states.iter().map(|state| self.serving.share(*state) * self.serving.lifetime_s()).sum();
         work_s / server.window_s
     }
 
@@ -447,8 +447,8 @@ impl<'a> Wait<'a> {
     }
 
     fn evidence(&self) -> Value {
-        let lived_s = self.serving.lived_s();
-        let share = |s: f64| if lived_s > 0.0 { s / lived_s } else { 0.0 };
+        let lifetime_s = self.serving.lifetime_s();
+        let share = |s: f64| if lifetime_s > 0.0 { s / lifetime_s } else { 0.0 };
         let states: serde_json::Map<String, Value> = self
             .serving
             .states_s

@@ -20,19 +20,19 @@ use crate::steady_state::{self, WarmUpEvidence, WarmUpState};
 /// is the median of the window's last third ÷ that of its first.
 const MIN_GROWTH: f64 = 1.25;
 
-/// The same for three to five intervals. Their thirds are one or two intervals, so noise moves them
-/// further.
+/// Growth from which on a server counts as warming up, in windows of three to five intervals. Their
+/// thirds are one or two intervals, so noise changes them more.
 const MIN_GROWTH_OF_FEW: f64 = 1.5;
 
-/// Least share of the growth, in logarithms, in each of the two steps between the thirds. A growth
-/// in only one step is a change of the machine's speed.
+/// Minimum share of the growth, in logarithms, in each of the two steps between the thirds. A
+/// growth in only one step is a change of the machine's speed.
 const STEP_SHARE: f64 = 0.2;
 
 /// Largest ratio between the rates of a window's thirds that counts as a constant rate.
 const CONSTANT_RATE_RATIO: f64 = 1.1;
 
-/// Least share of the growth in throughput, in logarithms, that the CPU time per request must show
-/// too. A server that only gets more time of a busy machine does the same work per request.
+/// Minimum share of the growth in throughput, in logarithms, that the CPU time per request must
+/// show too. A server that only gets more time of a busy machine does the same work per request.
 const CPU_SHARE: f64 = 0.5;
 
 /// Idle system calls per response from which on a server polls. A server that blocks makes about
@@ -44,7 +44,7 @@ const POLLING_CALLS: f64 = 3.0;
 pub(crate) enum OtherLoads<'a> {
     None,
     /// Other servers are loaded at the same time.
-    AtOnce,
+    Concurrent,
     /// Other servers are loaded in turns with this one. `round_s`: seconds of this server's turns
     /// in each round. `pace`: throughput of the others in each round, as multiples of their means.
     InTurns {
@@ -126,7 +126,7 @@ fn growth_in_window(
     let grow = |measure| growth(&throughput, responses_per_cpu_s.as_deref(), measure);
     match other_loads {
         // Throughput rises when the servers that run at the same time become slower.
-        OtherLoads::AtOnce => grow(GrowthMeasure::CpuTime),
+        OtherLoads::Concurrent => grow(GrowthMeasure::CpuTime),
         OtherLoads::None => grow(growth_measure(load, &throughput)?),
         OtherLoads::InTurns { round_s, pace } => {
             let own_growth = grow(growth_measure(load, &throughput)?)?;
@@ -473,7 +473,7 @@ mod tests {
             returned_mean: Some(1000.0 / count as f64),
         };
         let calls = |count: u64| CallRates {
-            answers: 1000,
+            responses: 1000,
             by_name: [("epoll_wait".to_string(), call(count))].into(),
             ..CallRates::default()
         };

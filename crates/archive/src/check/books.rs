@@ -9,35 +9,35 @@ use crate::{Interval, LoadRecord, Phase, Times};
 
 /// Checks the counts of a load whose intervals are in order. `has_ages`: whether the archive
 /// records ages by outcome.
-pub(super) fn load(load: &LoadRecord, has_ages: bool) -> FileCheck {
-    coverage(load)?;
-    load.intervals.iter().try_for_each(interval)?;
-    outcomes(load)?;
+pub(super) fn check_counts(load: &LoadRecord, has_ages: bool) -> FileCheck {
+    check_coverage(load)?;
+    load.intervals.iter().try_for_each(check_interval)?;
+    check_outcomes(load)?;
     if has_ages {
-        ages(load)?;
+        check_ages(load)?;
     }
-    starts(load)?;
-    bytes(load)?;
-    silences(load)?;
-    by_request(load)?;
-    connections(load)?;
-    pages(load)
+    check_starts(load)?;
+    check_bytes(load)?;
+    check_silences(load)?;
+    check_requests(load)?;
+    check_connections(load)?;
+    check_pages(load)
 }
 
 /// Checks that two counts of the same thing are equal.
-fn equal(name: &str, n: u64, other: &str, m: u64) -> FileCheck {
+fn check_equal(name: &str, n: u64, other: &str, m: u64) -> FileCheck {
     if n == m { Ok(()) } else { Err(format!("{name}: {n}, but {other}: {m}")) }
 }
 
 /// Checks that a count is not above another.
-fn no_more(name: &str, n: u64, other: &str, most: u64) -> FileCheck {
+fn check_not_above(name: &str, n: u64, other: &str, most: u64) -> FileCheck {
     if n <= most { Ok(()) } else { Err(format!("{name}: {n}, but {other}: only {most}")) }
 }
 
 /// Checks that the intervals of the warm-up reach from the beginning of the load to its window, and
 /// those of the window cover it exactly. Only drains may overlap, because workers end at different
 /// times.
-fn coverage(load: &LoadRecord) -> FileCheck {
+fn check_coverage(load: &LoadRecord) -> FileCheck {
     let (opens, closes) = load.window_ns;
     let ordered = load.intervals.is_sorted_by_key(|i| i.phase.min(Phase::Measured));
     if !ordered {
@@ -74,7 +74,7 @@ fn coverage(load: &LoadRecord) -> FileCheck {
     }
 }
 
-fn interval(interval: &Interval) -> FileCheck {
+fn check_interval(interval: &Interval) -> FileCheck {
     let at = |name: &str| format!("{name} of the interval from {} ns", interval.start_ns);
     let ok = interval.outcomes.get(Outcome::Ok);
     let times = &interval.times;
@@ -83,22 +83,27 @@ fn interval(interval: &Interval) -> FileCheck {
         ("service times", &times.service),
         ("send lags", &times.send_lag),
     ] {
-        equal(&at(name), distribution.count(), "correct responses", ok)?;
+        check_equal(&at(name), distribution.count(), "correct responses", ok)?;
     }
-    no_more(&at("first-byte times"), times.first_byte.count(), "correct responses", ok)?;
-    no_more(&at("kernel time stamps"), interval.kernel_response.count(), "correct responses", ok)?;
+    check_not_above(&at("first-byte times"), times.first_byte.count(), "correct responses", ok)?;
+    check_not_above(
+        &at("kernel time stamps"),
+        interval.kernel_response.count(),
+        "correct responses",
+        ok,
+    )?;
     // The first class, interim responses, is skipped because they do not complete an exchange.
     let statuses =
         [&interval.outcomes, &interval.carried].into_iter().flat_map(|o| &o.statuses[1..]).sum();
-    equal(&at("statuses"), statuses, "complete responses", interval.answers())?;
-    no_more(
+    check_equal(&at("statuses"), statuses, "complete responses", interval.responses())?;
+    check_not_above(
         &at("responses checked in full"),
         interval.checked,
         "complete responses",
-        interval.answers(),
+        interval.responses(),
     )?;
     let early = interval.answered_early.map_or(0, |early| early.responses);
-    no_more(&at("early responses"), early, "complete responses", interval.answers())
+    check_not_above(&at("early responses"), early, "complete responses", interval.responses())
 }
 
 /// Sums a count over the intervals of the window and its drain.
@@ -106,20 +111,25 @@ fn after_warmup(load: &LoadRecord, pick: impl Fn(&Interval) -> u64) -> u64 {
     load.intervals.iter().filter(|i| i.phase != Phase::Warmup).map(pick).sum()
 }
 
-fn outcomes(load: &LoadRecord) -> FileCheck {
+fn check_outcomes(load: &LoadRecord) -> FileCheck {
     let completed = after_warmup(load, |i| i.outcomes.completed_count());
     let failed = after_warmup(load, |i| i.outcomes.total() - i.outcomes.completed_count());
-    equal("complete responses in the intervals", completed, "in the totals", load.books.completed)?;
-    equal("failures in the intervals", failed, "in the totals", load.books.failed)
+    check_equal(
+        "complete responses in the intervals",
+        completed,
+        "in the totals",
+        load.books.completed,
+    )?;
+    check_equal("failures in the intervals", failed, "in the totals", load.books.failed)
 }
 
 /// Checks that every exchange without a correct response has an age, under the name of its outcome.
-fn ages(load: &LoadRecord) -> FileCheck {
+fn check_ages(load: &LoadRecord) -> FileCheck {
     let ages = &load.unanswered.ages;
     let count = |name: &str| ages.get(name).map_or(0, Times::count);
     for &outcome in Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Ok) {
         let counted = after_warmup(load, |i| i.outcomes.get(outcome));
-        equal(
+        check_equal(
             &format!("ages of {:?}", outcome.name()),
             count(outcome.name()),
             "in the intervals",
@@ -127,7 +137,7 @@ fn ages(load: &LoadRecord) -> FileCheck {
         )?;
     }
     let at_end = load.books.in_flight_at_end;
-    equal(
+    check_equal(
         "ages of requests in flight at the end",
         count(UnansweredAges::AT_END),
         "in the totals",
@@ -144,21 +154,31 @@ fn ages(load: &LoadRecord) -> FileCheck {
 
 /// Checks the number of started requests over all phases. At least as many must have started as
 /// have ended, and as the totals have.
-fn starts(load: &LoadRecord) -> FileCheck {
+fn check_starts(load: &LoadRecord) -> FileCheck {
     let sum = |pick: fn(&Interval) -> u64| load.intervals.iter().map(pick).sum::<u64>();
     let started = sum(|i| i.started);
     let ended = sum(|i| i.outcomes.total() + i.carried.total());
-    no_more("requests that ended in the intervals", ended, "requests that started", started)?;
+    check_not_above(
+        "requests that ended in the intervals",
+        ended,
+        "requests that started",
+        started,
+    )?;
     let books = &load.books;
-    no_more("requests that started, in the totals", books.started, "in the intervals", started)?;
-    no_more(
+    check_not_above(
+        "requests that started, in the totals",
+        books.started,
+        "in the intervals",
+        started,
+    )?;
+    check_not_above(
         "requests dropped, in the totals",
         books.dropped,
         "in the intervals",
         sum(|i| i.dropped),
     )?;
     let unended = started - ended;
-    no_more(
+    check_not_above(
         "requests in flight at the end",
         books.in_flight_at_end,
         "requests that have not ended",
@@ -166,13 +186,13 @@ fn starts(load: &LoadRecord) -> FileCheck {
     )
 }
 
-fn bytes(load: &LoadRecord) -> FileCheck {
+fn check_bytes(load: &LoadRecord) -> FileCheck {
     let sum = |pick: fn(&Interval) -> u64| load.intervals.iter().map(pick).sum::<u64>();
     let received = sum(|i| i.bytes_received);
-    no_more("bytes of bodies", sum(|i| i.body_received), "bytes received", received)?;
+    check_not_above("bytes of bodies", sum(|i| i.body_received), "bytes received", received)?;
     // The shortest head of HTTP/2 takes a frame's header and one byte; HTTP/1.1 takes more.
-    let responses = sum(Interval::answers);
-    no_more(
+    let responses = sum(Interval::responses);
+    check_not_above(
         "complete responses",
         responses,
         "responses that fit the bytes received",
@@ -184,7 +204,7 @@ fn bytes(load: &LoadRecord) -> FileCheck {
 const SHORTEST: u64 = 10;
 
 /// Checks that silences do not overlap.
-fn silences(load: &LoadRecord) -> FileCheck {
+fn check_silences(load: &LoadRecord) -> FileCheck {
     let silences = load.silences.as_deref().unwrap_or_default();
     let is_ordered = silences.iter().all(|s| s.start_ns < s.end_ns)
         && silences.is_sorted_by(|a, b| a.end_ns <= b.start_ns);
@@ -192,7 +212,7 @@ fn silences(load: &LoadRecord) -> FileCheck {
 }
 
 /// Checks that the counts of a mix's requests add up to those of the whole load.
-fn by_request(load: &LoadRecord) -> FileCheck {
+fn check_requests(load: &LoadRecord) -> FileCheck {
     let mixed = || load.intervals.iter().filter(|i| !i.by_request.is_empty());
     for interval in mixed() {
         let at =
@@ -201,12 +221,12 @@ fn by_request(load: &LoadRecord) -> FileCheck {
         for share in &interval.by_request {
             sum.add(&share.outcomes);
             let ok = share.outcomes.get(Outcome::Ok);
-            equal(&at("response times"), share.response.count(), "correct responses", ok)?;
-            equal(&at("service times"), share.service.count(), "correct responses", ok)?;
+            check_equal(&at("response times"), share.response.count(), "correct responses", ok)?;
+            check_equal(&at("service times"), share.service.count(), "correct responses", ok)?;
         }
         for &outcome in Outcome::ALL {
             let name = at(&format!("outcomes {:?}", outcome.name()));
-            equal(
+            check_equal(
                 &name,
                 sum.get(outcome),
                 "in the whole interval",
@@ -214,7 +234,7 @@ fn by_request(load: &LoadRecord) -> FileCheck {
             )?;
         }
         let carried = interval.by_request.iter().map(|share| share.carried_ok).sum();
-        no_more(
+        check_not_above(
             &at("carried-in responses"),
             carried,
             "in the whole interval",
@@ -226,18 +246,18 @@ fn by_request(load: &LoadRecord) -> FileCheck {
     }
     let never = mixed().flat_map(|i| &i.by_request).map(|share| share.never_ended).sum();
     let books = load.books.dropped + load.books.in_flight_at_end;
-    equal("requests without an end, by request", never, "in the totals", books)
+    check_equal("requests without an end, by request", never, "in the totals", books)
 }
 
-fn connections(load: &LoadRecord) -> FileCheck {
+fn check_connections(load: &LoadRecord) -> FileCheck {
     let count =
         |pick: fn(&Interval) -> &Times| load.intervals.iter().map(|i| pick(i).count()).sum::<u64>();
     let connections = &load.connections;
-    equal("connect times", count(|i| &i.connect), "connections opened", connections.opened)?;
+    check_equal("connect times", count(|i| &i.connect), "connections opened", connections.opened)?;
     let handshakes =
         load.tls.as_ref().map_or(0, |tls| tls.handshakes_full + tls.handshakes_resumed);
-    equal("TLS handshake times", count(|i| &i.tls_handshake), "TLS handshakes", handshakes)?;
-    no_more(
+    check_equal("TLS handshake times", count(|i| &i.tls_handshake), "TLS handshakes", handshakes)?;
+    check_not_above(
         "connections open at the end",
         connections.established,
         "connections opened",
@@ -245,8 +265,8 @@ fn connections(load: &LoadRecord) -> FileCheck {
     )
 }
 
-fn pages(load: &LoadRecord) -> FileCheck {
+fn check_pages(load: &LoadRecord) -> FileCheck {
     let completed: u64 = load.intervals.iter().map(|i| i.pages_completed).sum();
     let timed: u64 = load.intervals.iter().map(|i| i.page.count()).sum();
-    no_more("page times", timed, "complete pages", completed)
+    check_not_above("page times", timed, "complete pages", completed)
 }

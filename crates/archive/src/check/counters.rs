@@ -250,7 +250,7 @@ fn check_calls(before: &CallsUse, now: &CallsUse) -> FileCheck {
         vec![
             ("counted_ns", Some(calls.counted_ns)),
             ("slices", Some(calls.slices)),
-            ("answers", calls.answers),
+            ("answers", calls.responses),
         ]
     };
     check_counters("the counting of system calls", &totals(before), &totals(now), 0)?;

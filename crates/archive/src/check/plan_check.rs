@@ -50,7 +50,7 @@ pub(super) fn check_blocks(plan: &Plan) -> FileCheck {
 }
 
 /// Checks a load against its trial's plan.
-pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> FileCheck {
+pub(super) fn check_planned_load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> FileCheck {
     let step = &plan.load.steps[trial.step];
     let workload = &plan.workloads[trial.workload];
     // Over HTTP/2 a page always has one connection.
@@ -67,7 +67,7 @@ pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> FileCheck {
     let duration_ns = plan.load_of_trial(trial).duration_ns;
     let (opens, closes) = load.window_ns;
     // The window of loads that take turns, or run at the same time, covers all of them.
-    let is_alone = load.slices_ns.is_none() && load.at_once.is_none();
+    let is_alone = load.slices_ns.is_none() && load.concurrent_loads.is_none();
     let is_timed = duration_ns > 0
         && !matches!(step.arrivals, Arrivals::Shaped { .. } | Arrivals::Trace { .. });
     if is_alone && is_timed && closes - opens > duration_ns {
@@ -80,7 +80,7 @@ pub(super) fn load(plan: &Plan, trial: &Trial, load: &LoadRecord) -> FileCheck {
 }
 
 /// Checks the loads of a search against their rates.
-pub(super) fn check_search(search_load: &SearchLoad) -> FileCheck {
+pub(super) fn check_search_load(search_load: &SearchLoad) -> FileCheck {
     check_scheduled(search_load.rate, &search_load.load, false)
 }
 

@@ -243,7 +243,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Requests in flight at once: connections × streams × pipeline.
+    /// Concurrent requests in flight: connections × streams × pipeline.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         u64::from(self.connections) * u64::from(self.streams) * u64::from(self.pipeline)
@@ -299,7 +299,7 @@ impl Arrivals {
         if self.is_closed() { LoadModel::Closed } else { LoadModel::Open }
     }
 
-    /// `None` in a closed loop, where answers say when requests start.
+    /// `None` in a closed loop, where responses decide when requests start.
     #[must_use]
     pub fn arrival(&self) -> Option<Arrival> {
         match self {

@@ -199,7 +199,7 @@ fn describe_sharing(plan: &Plan) -> Option<String> {
         Priority::Normal => "each slows the other",
         Priority::Realtime => "the generator goes first",
     };
-    let has_separate_cpus = (0..plan.arms.len()).all(|arm| plan.has_generator_apart(arm));
+    let has_separate_cpus = (0..plan.arms.len()).all(|arm| plan.has_separate_generator_cpus(arm));
     (!has_separate_cpus).then(|| format!("back ends and generator share CPUs: {effect}"))
 }
 

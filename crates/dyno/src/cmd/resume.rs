@@ -62,7 +62,7 @@ fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
             run.header.schema
         )));
     }
-    if !run.header.plan.suite.is_of_a_file() {
+    if !run.header.plan.suite.is_from_file() {
         return Err(bad(format!(
             "{}: cannot be resumed: it was written by --save and is not a run of a suite\nhint: \
              measure again, with --save for another archive",

@@ -44,7 +44,7 @@ fn run(launches: Vec<Launch>) -> Run {
 
 #[test]
 fn subject_runs_under_conditions_of_each_arm() {
-    let run = run(vec![Launch::alone(1, 0), Launch::alone(0, 0)]);
+    let run = run(vec![Launch::with_arm(1, 0), Launch::with_arm(0, 0)]);
     let [stamped, plain] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     for (start, name, flavour) in [(stamped, "stamped", "stamped"), (plain, "front", "plain")] {
         assert_eq!(start.failure, None);

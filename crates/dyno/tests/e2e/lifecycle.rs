@@ -189,7 +189,11 @@ fn each_fault_fails_its_lifecycle_check() {
         assert!(failed[0].got.contains(words), "{fault}: {}", failed[0].got);
         // A failed check excludes all rows of the server. Each start is checked again.
         let failure = run.starts[0].failure.as_ref().unwrap();
-        assert_eq!((failure.kind, run.trials.len()), (FailureKind::WrongAnswers, 0), "{fault}");
+        assert_eq!(
+            (failure.kind, run.trials.len()),
+            (FailureKind::IncorrectResponses, 0),
+            "{fault}"
+        );
         assert!(
             (0..run.starts.len()).all(|start| lifecycle_results(&run, start).len() == 6),
             "{fault}"
@@ -241,7 +245,7 @@ fn stop_check_without_request_in_flight_fails() {
         1,
     );
     let stops = lifecycle_results(&run, 0).into_iter().find(|check| check.name == "stops").unwrap();
-    assert!(!stops.ok && !stops.answered, "{stops:?}");
+    assert!(!stops.ok && !stops.has_response, "{stops:?}");
     assert!(
         stops.got.contains("the server responded without requests to its back ends"),
         "{}",

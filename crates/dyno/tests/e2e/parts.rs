@@ -72,7 +72,7 @@ fn back_end_is_run_with_its_subject() {
     );
     // It is ready once it listens, without a request.
     let startup = store.startup.unwrap();
-    assert!(startup.listening_ns.is_some() && startup.first_answer_ns.is_none());
+    assert!(startup.listening_ns.is_some() && startup.first_response_ns.is_none());
     assert!(
         start.parts.iter().all(|part| part.stop.is_some_and(|stop| !stop.killed)),
         "{:?}",

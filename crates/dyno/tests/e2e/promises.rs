@@ -49,7 +49,7 @@ fn failed_check_excludes_only_its_protocol() {
     let [failure] = report.subjects[0].failures.as_slice() else {
         panic!("{:?}", report.subjects[0].failures)
     };
-    assert_eq!(failure.failure.kind, FailureKind::WrongAnswers);
+    assert_eq!(failure.failure.kind, FailureKind::IncorrectResponses);
     let message = &failure.failure.message;
     let begin = "over h2c, which was not loaded: check \"parting\": asked GET /plaintext; expected \
                  status 200 to 399, body \"Goodbye\"; got: GET /plaintext: the body differs from \

@@ -15,7 +15,7 @@ use crate::drive::{DYNO, Place, free_port, not_run, text};
 const NETLINK_NETFILTER: isize = 12;
 const CREATE_ENTRY: u16 = 1 << 8;
 
-/// Most entries that a test makes. Each takes about 300 bytes of the kernel's memory.
+/// Maximum number of entries that a test makes. Each takes about 300 bytes of the kernel's memory.
 const MAX_ENTRIES: u64 = 1 << 20;
 
 const RULES: &str = "table inet tracked { chain in { type filter hook input priority 0; \

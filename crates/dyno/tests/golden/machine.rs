@@ -190,7 +190,7 @@ impl Machine {
                 pid: Some(2),
                 startup: Some(Startup {
                     listening_ns: Some(listening_ns),
-                    first_answer_ns: Some(listening_ns + MS),
+                    first_response_ns: Some(listening_ns + MS),
                     ready_ns: listening_ns + MS,
                     cpu_ns: Some(listening_ns / 2),
                 }),
@@ -261,9 +261,9 @@ impl Server {
     }
 
     /// Returns a sample of the server's resource use after this number of responses.
-    fn sample(&self, at_ns: u64, answers: u64) -> Sample {
-        let cpu_ns = (answers as f64 * self.cpu_us * 1e3) as u64;
-        let generator_ns = answers * GENERATOR_NS;
+    fn sample(&self, at_ns: u64, responses: u64) -> Sample {
+        let cpu_ns = (responses as f64 * self.cpu_us * 1e3) as u64;
+        let generator_ns = responses * GENERATOR_NS;
         let thread = |name: &str, run_ns: u64| ThreadUse {
             pid: 2,
             tid: 2,
@@ -273,16 +273,16 @@ impl Server {
             user_ns: run_ns / 4,
             sys_ns: run_ns - run_ns / 4,
             run_delay_ns: Some(run_ns / 100),
-            switches_voluntary: Some(answers),
-            switches_involuntary: Some(answers / 100),
-            faults_minor: Some(answers / 50),
+            switches_voluntary: Some(responses),
+            switches_involuntary: Some(responses / 100),
+            faults_minor: Some(responses / 50),
             faults_major: Some(0),
-            seen: Some(scheduler_record(at_ns - BEGAN_NS, run_ns, answers)),
+            seen: Some(scheduler_record(at_ns - BEGAN_NS, run_ns, responses)),
         };
         Sample {
             at_ns,
             took_ns: MS / 10,
-            beside: None,
+            co_runners: None,
             parties: vec![
                 PartyUse {
                     cgroup: Some(CgroupUse {
@@ -300,20 +300,20 @@ impl Server {
                     threads: vec![thread("server", cpu_ns)],
                     processes: 1,
                     rss_bytes: Some((self.memory_mib + 2) << 20),
-                    calls: Some(calls(at_ns - BEGAN_NS, answers)),
+                    calls: Some(calls(at_ns - BEGAN_NS, responses)),
                     ended: Some(Vec::new()),
-                    ..PartyUse::nothing(Party::SUBJECT)
+                    ..PartyUse::empty(Party::SUBJECT)
                 },
                 PartyUse {
                     threads: vec![thread("worker-0", generator_ns)],
-                    ..PartyUse::nothing(Party::GENERATOR)
+                    ..PartyUse::empty(Party::GENERATOR)
                 },
             ],
             host: Some(HostUse {
                 busy_ns: cpu_ns + generator_ns,
                 idle_ns: (2 * (at_ns - BEGAN_NS)).saturating_sub(cpu_ns + generator_ns),
                 steal_ns: 0,
-                context_switches: 2 * answers,
+                context_switches: 2 * responses,
                 ..HostUse::default()
             }),
         }
@@ -329,17 +329,17 @@ fn scheduler_record(lived_ns: u64, running_ns: u64, wakeups: u64) -> SchedulerRe
 }
 
 /// Returns system calls: a read and a write per response, and a wait per four responses.
-fn calls(counted_ns: u64, answers: u64) -> CallsUse {
+fn calls(counted_ns: u64, responses: u64) -> CallsUse {
     let call = |count, each| CallUse { count, returned: Some(count * each), ..CallUse::default() };
     let calls = [
-        ("read", call(answers, 60)),
-        ("writev", call(answers, 150)),
-        ("epoll_wait", call(answers / 4, 4)),
+        ("read", call(responses, 60)),
+        ("writev", call(responses, 150)),
+        ("epoll_wait", call(responses / 4, 4)),
     ];
     CallsUse {
         counted_ns,
         slices: counted_ns / (100 * MS),
-        answers: Some(answers),
+        responses: Some(responses),
         by_name: calls.map(|(name, call)| (name.to_string(), call)).into(),
     }
 }

@@ -69,7 +69,7 @@ fn subjects() -> Vec<Subject> {
 fn plan() -> Plan {
     let subjects = subjects();
     let launches: Vec<Launch> =
-        (0..3).flat_map(|block| [1, 0, 2].map(|arm| Launch::alone(arm, block))).collect();
+        (0..3).flat_map(|block| [1, 0, 2].map(|arm| Launch::with_arm(arm, block))).collect();
     let trials = (0..launches.len())
         .map(|launch| (launch, launches[launch].arms[0]))
         .filter(|(_, arm)| *arm < 2)
@@ -260,7 +260,7 @@ fn record(played: sim::SimulationResult, busy: u64) -> LoadRecord {
         began_ns: BEGAN_NS,
         window_ns: report.window_ns,
         slices_ns: None,
-        at_once: None,
+        concurrent_loads: None,
         books: report.books,
         connections: report.connections,
         tcp: report.tcp,
@@ -331,7 +331,7 @@ pub(crate) fn right(name: &str, got: &str) -> CheckResult {
         name: name.into(),
         protocol: Protocol::H1,
         ok: true,
-        answered: true,
+        has_response: true,
         waived: false,
         asked: format!("GET /{name}"),
         expected: "status 200".into(),
@@ -345,7 +345,7 @@ fn sample(at_ms: u64, busy_ms: u64) -> Sample {
     Sample {
         at_ns: BEGAN_NS + at_ms * MS,
         took_ns: 100_000,
-        beside: None,
+        co_runners: None,
         parties: vec![
             PartyUse {
                 cgroup: Some(CgroupUse {
@@ -364,11 +364,11 @@ fn sample(at_ms: u64, busy_ms: u64) -> Sample {
                 rss_bytes: Some(12 << 20),
                 calls: Some(server_calls(at_ms)),
                 ended: Some(Vec::new()),
-                ..PartyUse::nothing(Party::SUBJECT)
+                ..PartyUse::empty(Party::SUBJECT)
             },
             PartyUse {
                 threads: vec![ThreadUse { run_ns: at_ms * MS / 5, ..ThreadUse::default() }],
-                ..PartyUse::nothing(Party::GENERATOR)
+                ..PartyUse::empty(Party::GENERATOR)
             },
         ],
         host: Some(HostUse {
@@ -420,7 +420,7 @@ fn server_calls(at_ms: u64) -> CallsUse {
     CallsUse {
         counted_ns: at_ms * MS / 10,
         slices: at_ms / 100,
-        answers: Some(at_ms * 5),
+        responses: Some(at_ms * 5),
         by_name: [
             ("read".to_string(), call(at_ms * 5, 0, at_ms * 300)),
             ("write".to_string(), call(at_ms * 10, 0, at_ms * 700)),
@@ -439,8 +439,8 @@ fn warm_up(launch: usize) -> WarmUp {
         step: 1,
         start_ns: round as u64 * 130 * MS,
         end_ns: (round as u64 * 130 + 125) * MS,
-        answers: 1000,
-        right_answers: 1000,
+        responses: 1000,
+        correct_responses: 1000,
         cpu_ns: Some(60 * MS),
         jit_ns: Some(if launch == 4 { 20 * MS } else { 0 }),
         observed_ns: 126 * MS,
@@ -448,7 +448,7 @@ fn warm_up(launch: usize) -> WarmUp {
     WarmUp {
         took_ns: rounds as u64 * 130 * MS,
         ended,
-        right_answers: rounds as u64 * 1040,
+        correct_responses: rounds as u64 * 1040,
         slices: (0..rounds).map(slice).collect(),
     }
 }
@@ -467,7 +467,7 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
             pid: Some(2),
             startup: Some(Startup {
                 listening_ns: Some((3 + launch as u64) * MS),
-                first_answer_ns: Some((4 + launch as u64) * MS),
+                first_response_ns: Some((4 + launch as u64) * MS),
                 ready_ns: (4 + launch as u64) * MS,
                 cpu_ns: Some(2 * MS),
             }),
@@ -481,7 +481,7 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
             ..PartStart::new(Party::SUBJECT, plan.arms[plan.launches[launch].arms[0]].name.clone())
         }],
         failure: failed
-            .then(|| Failure { kind: FailureKind::WrongAnswers, message: message.into() }),
+            .then(|| Failure { kind: FailureKind::IncorrectResponses, message: message.into() }),
     }
 }
 

@@ -70,7 +70,6 @@ const SKIPPED: &[&str] = &[
 
 /// Files that are exempt from a rule, each with its reason. At most twenty.
 const EXCEPTIONS: &[(Rule, &str, &str)] = &[
-    (Rule::Length, "crates/analysis/src/verdict/table/load.rs", "one table of cases"),
     (Rule::Width, "crates/report/src/redact/tests.rs", "secrets in raw literals"),
     (Rule::Width, "crates/workload/src/import/curl/tests.rs", "curl commands, one per line"),
     (Rule::Width, "crates/workload/src/import/har.rs", "HAR entries, one per line"),

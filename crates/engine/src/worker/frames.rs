@@ -25,7 +25,8 @@ pub(super) struct Frames {
     pub(super) tls_records: u64,
     /// Requests retried because the server had not processed them.
     pub(super) retried: u64,
-    /// Fewest streams that a server allowed on a connection; `None`: no limit was announced.
+    /// Minimum number of streams that a server allowed on a connection; `None`: no limit was
+    /// announced.
     pub(super) granted: Option<u32>,
 }
 

@@ -328,7 +328,7 @@ impl PartyMonitor {
         calls.slices += 1;
         if let Some(responses) = responses {
             calls.counted_ns += slice.counted_ns;
-            calls.answers = Some(responses + calls.answers.unwrap_or(0));
+            calls.responses = Some(responses + calls.responses.unwrap_or(0));
             calls.by_name = CallUse::all_since(&now.by_name, &self.base.by_name);
             return;
         }

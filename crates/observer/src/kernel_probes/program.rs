@@ -17,7 +17,7 @@ use super::{CallCounting, ObservationChoice};
 use crate::clock::monotonic_ns;
 use crate::kernel::{ProgramError, map};
 
-/// Most parties that can be monitored at once.
+/// Maximum number of parties that can be monitored concurrently.
 pub(super) const PARTIES: u64 = 16;
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/inside.bpf.o");

@@ -262,7 +262,7 @@ fn name_functions(raw: &UnnamedStacks) -> (Vec<Frame>, [Vec<Stack>; 2]) {
             process: processes.get(&sampled.pid).cloned().unwrap_or_default(),
             first: sampled.first,
             runnable: sampled.state == SampledState::Runnable,
-            whole: sampled.user.is_complete && excess == 0,
+            is_complete: sampled.user.is_complete && excess == 0,
             frames: stack_frames.into_iter().skip(excess).map(|f| frames.index(f)).collect(),
             samples: 0,
         };

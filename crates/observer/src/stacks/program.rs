@@ -22,7 +22,7 @@ const STACK_BYTES: usize = 32 * 1024;
 /// `struct stack`.
 const RECORD_BYTES: usize = 8 + 8 + 16 + 3 * 8 + 2 * 8 + KERNEL_FRAMES * 8 + STACK_BYTES;
 
-/// Most records in the ring buffer `stacks`, which has 32 MiB.
+/// Maximum number of records in the ring buffer `stacks`, which has 32 MiB.
 const MAX_RECORDS: usize = 32 * 1024 * 1024 / RECORD_BYTES;
 
 /// Keys of the lost stacks in `counts`: of running threads, and of waiting ones.

@@ -18,7 +18,7 @@ use object::{Object as _, ObjectSection as _, ObjectSegment as _};
 use super::program::RawStack;
 use crate::read;
 
-/// Most frames of a stack, the default of perf.
+/// Maximum number of frames of a stack, the default of perf.
 const MAX_FRAMES: usize = 127;
 
 /// Largest file whose tables are read.

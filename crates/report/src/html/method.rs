@@ -326,7 +326,7 @@ fn network_text(isolation: Isolation) -> &'static str {
 }
 
 fn generator_text(changes: &LoadChanges, run_load: &Load) -> String {
-    let load = changes.applied_to(run_load);
+    let load = changes.apply_to(run_load);
     format!("{} thread(s) over {}", load.threads, load.driver.name())
 }
 

@@ -150,9 +150,9 @@ fn noise_note(report: &Report, metric: &str) -> String {
 /// Explains which servers a chart omits because they waited for each other. Only charts of metrics
 /// that include the wait for CPUs omit servers. Empty for other metrics.
 fn omitted_note(report: &Report, metric: &str) -> String {
-    let waits = METRICS.iter().any(|known| known.key == metric && known.waits);
-    match report.run.at_once.as_slice() {
-        [first @ .., last] if waits => format!(
+    let includes_waits = METRICS.iter().any(|known| known.key == metric && known.includes_waits);
+    match report.run.concurrent_arms.as_slice() {
+        [first @ .., last] if includes_waits => format!(
             " {} and {last} are omitted, because they were loaded at the same time and waited for \
              each other. Their charts of cost compare them.",
             first.join(", ")

@@ -193,9 +193,9 @@ impl Secrets {
     /// token.
     fn without_user(&mut self, text: &str) -> String {
         let mut redacted = String::new();
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once("://") {
-            let (authority, remainder) = after.split_at(authority_end(after));
+        let mut remainder = text;
+        while let Some((before, after)) = remainder.split_once("://") {
+            let (authority, path) = after.split_at(authority_end(after));
             let authority = match authority.rsplit_once('@') {
                 Some((user, host)) => match user.split_once(':') {
                     Some((user, password)) => format!("{user}:{}@{host}", self.withhold(password)),
@@ -206,9 +206,9 @@ impl Secrets {
                 None => authority.into(),
             };
             redacted.extend([before, "://", &authority]);
-            rest = remainder;
+            remainder = path;
         }
-        redacted + rest
+        redacted + remainder
     }
 }
 

@@ -61,7 +61,7 @@ const SWITCHES: &str = "0123456#aBfgGiIjJkLlMnNOpqRsSvZ";
 impl SecretOption {
     /// Splits a word into flag and value. `None`: the word does not have both.
     fn split<'a>(&self, word: &'a str) -> Option<(&'a str, &'a str, ValueKind)> {
-        let joined = word.strip_prefix(self.long).and_then(|rest| rest.strip_prefix('='));
+        let joined = word.strip_prefix(self.long).and_then(|remainder| remainder.strip_prefix('='));
         let value = joined.or_else(|| self.after_letter(word)).filter(|value| !value.is_empty())?;
         Some((&word[..word.len() - value.len()], value, self.kind))
     }

@@ -138,16 +138,16 @@ fn unused_name(name: String, used: &BTreeSet<String>) -> String {
 /// a letter or digit.
 fn replace_value(text: &str, value: &str) -> String {
     let mut redacted = String::with_capacity(text.len());
-    let mut rest = text;
+    let mut remainder = text;
     let is_distinctive = is_distinctive(value);
     let is_word_char = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-    while let Some(index) = rest.find(value) {
-        let (before, after) = (&rest[..index], &rest[index + value.len()..]);
+    while let Some(index) = remainder.find(value) {
+        let (before, after) = (&remainder[..index], &remainder[index + value.len()..]);
         let last = before.chars().next_back().or_else(|| redacted.chars().next_back());
         let is_part_of_word =
             !is_distinctive && (is_word_char(last) || is_word_char(after.chars().next()));
         redacted.extend([before, if is_part_of_word { value } else { MARK }]);
-        rest = after;
+        remainder = after;
     }
-    redacted + rest
+    redacted + remainder
 }

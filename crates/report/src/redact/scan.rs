@@ -226,8 +226,9 @@ fn encoded_spans(text: &str, value: &str) -> Vec<Span> {
     let word = value::beginning(value, LONGEST_ENCODED);
     let word = &word[..end_of_word(word)];
     let plain = Some(without_escapes(word)).filter(|plain| plain != word).unwrap_or_default();
-    let has_user =
-        plain.split_once("://").is_some_and(|(_, rest)| rest.contains('@') && rest.contains(':'));
+    let has_user = plain
+        .split_once("://")
+        .is_some_and(|(_, remainder)| remainder.contains('@') && remainder.contains(':'));
     let is_secret = has_user || plain.contains(['=', ':']) && !plain_spans(&plain).is_empty();
     if is_secret {
         vec![Span { range: start..start + word.len(), is_sure: false }]
@@ -245,10 +246,10 @@ fn is_start(text: &str, at: usize) -> bool {
 fn option_spans(text: &str) -> Vec<Span> {
     let places = text.match_indices("--").filter(|(at, _)| is_start(text, *at));
     let value_of = |(at, _): (usize, &str)| {
-        let rest = &text[at + 2..];
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c))?;
-        let name = Some(&rest[..end]).filter(|name| is_secret(name))?;
-        let after = rest[end..].trim_start_matches(value::QUOTES);
+        let remainder = &text[at + 2..];
+        let end = remainder.find(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c))?;
+        let name = Some(&remainder[..end]).filter(|name| is_secret(name))?;
+        let after = remainder[end..].trim_start_matches(value::QUOTES);
         let value = after.trim_start_matches([' ', ',', '\t']);
         let quote = value.chars().next().filter(|c| value::QUOTES.contains(c));
         let value = value.trim_start_matches(value::QUOTES);
@@ -314,10 +315,10 @@ const LONGEST_HEAD: usize = 400;
 /// Finds parts of `multipart/form-data` (RFC 7578) with secret names.
 fn form_part_spans(text: &str) -> Vec<Span> {
     let value_of = |(at, found): (usize, &str)| {
-        let rest = &text[at + found.len()..];
-        let rest = value::beginning(rest, LONGEST_HEAD);
-        let end = value::first_match(rest, &["\r\n\r\n", "\n\n", "\\r\\n\\r\\n", "\\n\\n"])?;
-        let head = &rest[..end.start];
+        let remainder = &text[at + found.len()..];
+        let remainder = value::beginning(remainder, LONGEST_HEAD);
+        let end = value::first_match(remainder, &["\r\n\r\n", "\n\n", "\\r\\n\\r\\n", "\\n\\n"])?;
+        let head = &remainder[..end.start];
         let name = head.split(';').find_map(|part| part.trim().strip_prefix("name="))?;
         let name = name.trim_start_matches('\\').trim_start_matches(value::QUOTES);
         let name = name.split(|c: char| "\"'\\\r\n".contains(c)).next()?;
@@ -336,17 +337,18 @@ fn form_part_spans(text: &str) -> Vec<Span> {
 /// `header Cookie is not "a"`.
 fn expectation_spans(text: &str) -> Vec<Span> {
     let value_of = |(at, found): (usize, &str)| {
-        let rest = &text[at + found.len()..];
-        let (name, rest) = rest.split_once(if found.ends_with('"') { '"' } else { ' ' })?;
-        let rest = rest.strip_prefix(' ').unwrap_or(rest);
+        let remainder = &text[at + found.len()..];
+        let (name, remainder) =
+            remainder.split_once(if found.ends_with('"') { '"' } else { ' ' })?;
+        let remainder = remainder.strip_prefix(' ').unwrap_or(remainder);
         let is_sure = is_secret(name);
         if !(is_sure || found == HEADER && may_be_secret_header(name)) {
             return None;
         }
         let of_expression =
-            ["does not match ", "matching "].iter().find_map(|v| rest.strip_prefix(v));
-        let value = of_expression.or_else(|| rest.strip_prefix("is not "));
-        let value = value.or_else(|| Some(rest).filter(|_| found == "JSON /"))?;
+            ["does not match ", "matching "].iter().find_map(|v| remainder.strip_prefix(v));
+        let value = of_expression.or_else(|| remainder.strip_prefix("is not "));
+        let value = value.or_else(|| Some(remainder).filter(|_| found == "JSON /"))?;
         let start = text.len() - value.len();
         let range = match quotation(value) {
             Some((mark, inside)) => {

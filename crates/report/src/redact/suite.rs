@@ -12,14 +12,14 @@ impl Secrets {
     pub(super) fn source(&mut self, source: &str) -> String {
         let settings = secret_settings(source);
         let mut redacted = String::with_capacity(source.len());
-        let mut rest = source;
+        let mut remainder = source;
         // The previous string. It is the name of the next one if only a `=` is between them.
         let mut previous = "";
         // Name of the list that the strings belong to.
         let mut list_name: Option<&str> = None;
-        while let Some(index) = rest.find(['"', '\'']) {
-            let quote = opening_quotes(&rest[index..]);
-            let (outside, inside) = (&rest[..index], &rest[index + quote.len()..]);
+        while let Some(index) = remainder.find(['"', '\'']) {
+            let quote = opening_quotes(&remainder[index..]);
+            let (outside, inside) = (&remainder[..index], &remainder[index + quote.len()..]);
             let (value, after) = inside.split_at(end_of_string(inside, quote));
             let list_start = outside.trim_end().strip_suffix('[').map(str::trim_end);
             let assigned = list_start.unwrap_or(outside.trim_end()).strip_suffix('=');
@@ -37,10 +37,10 @@ impl Secrets {
             let closing = if after.starts_with(quote) { quote } else { "" };
             // A comment may hold a secret, too.
             redacted.extend([&self.log(outside), quote, &redacted_value, closing]);
-            rest = &after[closing.len()..];
+            remainder = &after[closing.len()..];
             previous = value;
         }
-        redacted + &self.log(rest)
+        redacted + &self.log(remainder)
     }
 
     /// Whether a text was withheld elsewhere. Short texts do not count.

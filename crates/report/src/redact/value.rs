@@ -59,11 +59,13 @@ pub(super) fn looks_random(word: &str) -> bool {
 /// Returns the ranges of the secrets after a name. A list has several.
 pub(super) fn ranges(name: &str, text: &str, kind: &Value) -> Vec<Range<usize>> {
     // `Some("…")` of Rust, `b'…'` of Python.
-    let rest = text.strip_prefix("Some(").unwrap_or(text);
-    let rest =
-        rest.strip_prefix(['b', 'r', 'u']).filter(|rest| rest.starts_with(QUOTES)).unwrap_or(rest);
-    let start = text.len() - rest.len();
-    if let Some((mark, inside)) = quotation(rest) {
+    let remainder = text.strip_prefix("Some(").unwrap_or(text);
+    let remainder = remainder
+        .strip_prefix(['b', 'r', 'u'])
+        .filter(|remainder| remainder.starts_with(QUOTES))
+        .unwrap_or(remainder);
+    let start = text.len() - remainder.len();
+    if let Some((mark, inside)) = quotation(remainder) {
         let end = end_of_quotation(inside, mark);
         let from = start + mark.len();
         let value = &inside[..end];
@@ -74,18 +76,18 @@ pub(super) fn ranges(name: &str, text: &str, kind: &Value) -> Vec<Range<usize>> 
             single(from..from + end)
         };
     }
-    if rest.starts_with('[') {
-        let found = list_quotations(rest).into_iter();
+    if remainder.starts_with('[') {
+        let found = list_quotations(remainder).into_iter();
         return found
             .map(|r| start + r.start..start + r.end)
             .filter(|r| !is_harmless(name, &text[r.clone()]))
             .collect();
     }
     let end = match kind {
-        Value::Header { quote } => end_of_header(rest, *quote),
-        Value::Word | Value::InSentence => end_of_word(rest),
+        Value::Header { quote } => end_of_header(remainder, *quote),
+        Value::Word | Value::InSentence => end_of_word(remainder),
     };
-    let value = &rest[..end];
+    let value = &remainder[..end];
     let is_secret = match kind {
         Value::InSentence => !is_ordinary(value) && (is_password_name(name) || looks_random(value)),
         Value::Word => !is_one_of(value, &[STATES]),
@@ -132,8 +134,8 @@ fn is_password_name(name: &str) -> bool {
 
 /// Splits a text into its quotation mark, with the backslashes before it, and the text after it.
 pub(super) fn quotation(text: &str) -> Option<(&str, &str)> {
-    let rest = text.trim_start_matches('\\');
-    let after = rest.strip_prefix(QUOTES)?;
+    let remainder = text.trim_start_matches('\\');
+    let after = remainder.strip_prefix(QUOTES)?;
     Some(text.split_at(text.len() - after.len()))
 }
 
@@ -171,8 +173,8 @@ fn list_quotations(text: &str) -> Vec<Range<usize>> {
 }
 
 /// Whether a text begins with an escaped line end, tab or quotation mark.
-fn is_escape(rest: &str) -> bool {
-    let escaped = rest.strip_prefix('\\').and_then(|rest| rest.chars().next());
+fn is_escape(remainder: &str) -> bool {
+    let escaped = remainder.strip_prefix('\\').and_then(|remainder| remainder.chars().next());
     escaped.is_some_and(|c| matches!(c, 'n' | 'r' | 't' | '"' | '\'' | '\\'))
 }
 
@@ -189,12 +191,13 @@ pub(super) fn end_of_word(text: &str) -> usize {
 }
 
 /// Whether a list continues with another name and value after its comma.
-fn is_end_of_item(rest: &str) -> bool {
-    let name =
-        rest.find(|c: char| !c.is_ascii_alphanumeric() && !"_-.".contains(c)).unwrap_or(rest.len());
-    let is_next = name > 0 && rest[name..].starts_with(['=', ':']);
-    rest.is_empty()
-        || rest.starts_with(|c: char| c.is_whitespace() || QUOTES.contains(&c))
+fn is_end_of_item(remainder: &str) -> bool {
+    let name = remainder
+        .find(|c: char| !c.is_ascii_alphanumeric() && !"_-.".contains(c))
+        .unwrap_or(remainder.len());
+    let is_next = name > 0 && remainder[name..].starts_with(['=', ':']);
+    remainder.is_empty()
+        || remainder.starts_with(|c: char| c.is_whitespace() || QUOTES.contains(&c))
         || is_next
 }
 
@@ -210,12 +213,12 @@ fn end_of_header(text: &str, quote: Option<char>) -> usize {
     };
     let line = text.char_indices().find(is_end).map_or(text.len(), |(at, _)| at);
     let line = &text[..line];
-    let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let (first, remainder) = line.split_once(' ').unwrap_or((line, ""));
     if first.eq_ignore_ascii_case("digest") {
         return line.len();
     }
     if is_scheme(first) {
-        let word = rest.trim_start();
+        let word = remainder.trim_start();
         return line.len() - word.len() + word.find(' ').unwrap_or(word.len());
     }
     let mut spaces = line.match_indices(' ').map(|(at, _)| at);

@@ -69,7 +69,7 @@ pub fn plan(measurements: &[Measurement], placement: &Placement) -> Plan {
         load: Load { steps, ..load },
         search: None,
         measured_first: None,
-        launches: (0..arms.len()).map(|arm| Launch::alone(arm, 0)).collect(),
+        launches: (0..arms.len()).map(|arm| Launch::with_arm(arm, 0)).collect(),
         arms,
         trials,
         not_served: Vec::new(),
@@ -193,7 +193,7 @@ mod tests {
             );
             let observes = plan.arms[trial.arm].conditions.observe.contains(&Probe::KernelStamps);
             assert_eq!(observes, measurement.shows == MeasurementPurpose::Stamps);
-            assert_eq!(plan.launches[trial.launch], Launch::alone(trial.arm, 0));
+            assert_eq!(plan.launches[trial.launch], Launch::with_arm(trial.arm, 0));
         }
     }
 

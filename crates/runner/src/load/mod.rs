@@ -58,7 +58,7 @@ pub struct LoadSpec {
     pub slices: Option<Slices>,
     /// Number of loads, including this one, that run at the same time against servers on the same
     /// CPUs. `None`: this load is alone on them, or takes turns.
-    pub at_once: Option<u32>,
+    pub concurrent_loads: Option<u32>,
     pub seed: u64,
     /// Polling of this load, decided from `load.spin` by [`polling`].
     pub spin: SpinPolicy,
@@ -87,7 +87,7 @@ impl LoadSpec {
         LoadSpec {
             step: Step { arrivals: Arrivals::Closed, ..self.step },
             slices: None,
-            at_once: None,
+            concurrent_loads: None,
             load: plan::Load { ramp_connections_ns: None, drain_ns, ..self.load },
             spin: SpinPolicy::Never,
             ..self
@@ -144,7 +144,7 @@ pub fn share_cpus(specs: &mut [LoadSpec]) {
         spec.load.duration_ns = spec.load.duration_ns.saturating_mul(u64::from(loads));
         // Several generators share these CPUs: polling would take CPU time from the others.
         spec.spin = SpinPolicy::Never;
-        spec.at_once = Some(loads);
+        spec.concurrent_loads = Some(loads);
     }
 }
 
@@ -487,7 +487,7 @@ impl<'a> Follower<'a> {
             cut: self.cut,
         };
         let mut record = assemble(control_report, self.control.finish(), reports);
-        record.at_once = spec.at_once;
+        record.concurrent_loads = spec.concurrent_loads;
         record.address = Some(spec.endpoint.peer.to_string());
         record.slices_ns = spec.slices.map(|slices| slices.slices_between(0, record.window_ns.1));
         record

@@ -46,7 +46,7 @@ pub(super) fn assemble(
         began_ns: control_report.began_ns,
         window_ns: (0, 0),
         slices_ns: None,
-        at_once: None,
+        concurrent_loads: None,
         books: Books::default(),
         connections: Connections::default(),
         tcp: None,

@@ -25,7 +25,7 @@ pub fn exchange_server_use(records: &mut [LoadRecord]) {
             record
                 .samples
                 .iter_mut()
-                .for_each(|sample| sample.beside = Some(total_use_at(&others, sample.at_ns)));
+                .for_each(|sample| sample.co_runners = Some(total_use_at(&others, sample.at_ns)));
         }
     }
 }

@@ -25,7 +25,7 @@ pub fn expected_ns(plan: &Plan) -> u64 {
     let warm_ns: u64 =
         (0..plan.launches.len()).filter(|l| runs(l)).map(|l| warm::shortest_ns(plan, l)).sum();
     let firsts =
-        (0..plan.launches.len()).filter(|l| runs(l) && plan.is_looked_at_first(*l)).count() as u64;
+        (0..plan.launches.len()).filter(|l| runs(l) && plan.is_first_inspection(*l)).count() as u64;
     let price_ns = if plan.probe_price { price::length_ns() } else { 0 };
     let first_ns = firsts * (IDLE_MEASUREMENT.as_nanos() as u64 + price_ns);
     let is_profiled = |trial: &&Trial| {

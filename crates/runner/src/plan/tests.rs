@@ -79,9 +79,9 @@ fn duet_launches_its_subjects_together() {
     let plan = plan_suite(&servers, &suite("\"a\", \"b\", \"c\""));
     assert_eq!(plan.duet, [0, 1, 2].into());
     assert!(plan.swaps_cpus && plan.trials.iter().all(|trial| plan.loads_with(trial) == 3));
-    let at_once: Vec<usize> = plan.launches_at_once().iter().map(Vec::len).collect();
-    assert_eq!(at_once, [3, 3, 3]);
-    let cpus = |launch: usize| plan.placement_in(launch, plan.launches[launch].arms[0]).subject;
+    let group_sizes: Vec<usize> = plan.concurrent_launches().iter().map(Vec::len).collect();
+    assert_eq!(group_sizes, [3, 3, 3]);
+    let cpus = |launch: usize| plan.placement(launch, plan.launches[launch].arms[0]).subject;
     assert_eq!((cpus(0), cpus(3), cpus(6)), (vec![0], vec![1], vec![0]));
     let alone = plan_suite(&servers, &suite("\"a\""));
     assert!(alone.duet.is_empty(), "a single subject has no partner");
@@ -93,8 +93,8 @@ fn duet_launches_its_subjects_together() {
 /// Returns the arms that are up at once in the first block, by name.
 fn first_block_groups(plan: &Plan) -> Vec<Vec<&str>> {
     let name = |launch: &usize| &*plan.arms[plan.launches[*launch].arms[0]].name;
-    let at_once = plan.launches_at_once();
-    let first = at_once.iter().filter(|group| plan.launches[group[0]].block == 0);
+    let groups = plan.concurrent_launches();
+    let first = groups.iter().filter(|group| plan.launches[group[0]].block == 0);
     first.map(|group| group.iter().map(name).collect()).collect()
 }
 

@@ -20,7 +20,7 @@ impl Runner<'_> {
         record: &mut PartStart,
         launched: &mut Launched<'_>,
     ) {
-        if !self.plan.is_looked_at_first(launch) || self.interrupts.count() > 0 {
+        if !self.plan.is_first_inspection(launch) || self.interrupts.count() > 0 {
             return;
         }
         let sampler = launched.subject.process.sampler.clone();

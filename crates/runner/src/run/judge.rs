@@ -52,7 +52,7 @@ fn after_check(
             kind: FailureKind::Deaf,
             message: format!("it runs, but stopped responding during the checks: {message}"),
         },
-        None => Failure { kind: FailureKind::WrongAnswers, message },
+        None => Failure { kind: FailureKind::IncorrectResponses, message },
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
 
     use dyno_archive::Protocol;
 
-    use FailureKind::{Crashed, Deaf, OutOfMemory, WrongAnswers};
+    use FailureKind::{Crashed, Deaf, IncorrectResponses, OutOfMemory};
 
     fn judged_failure(
         exit_status: Option<i32>,
@@ -126,7 +126,7 @@ mod tests {
             name: "json".into(),
             protocol: Protocol::H1,
             ok: false,
-            answered: true,
+            has_response: true,
             waived: false,
             asked: "GET /json".into(),
             expected: "status 200".into(),
@@ -138,7 +138,7 @@ mod tests {
         let deaf = "it runs, but stopped responding during the checks";
         let limit = "the memory limit killed 2 of its processes";
         for (exit_status, oom_kills, response, kind, message) in [
-            (None, 0, Ok(()), WrongAnswers, reason.to_string()),
+            (None, 0, Ok(()), IncorrectResponses, reason.to_string()),
             (None, 0, Err("refused"), Deaf, format!("{deaf}: {reason}")),
             // The process has exited, even if another process responds in its place.
             (Some(9), 0, Ok(()), Crashed, format!("{killed}: {reason}")),

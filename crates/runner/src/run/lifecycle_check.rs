@@ -243,7 +243,7 @@ impl Runner<'_> {
         })?;
         if !result.ok {
             let message = format!("the request in flight had no correct response: {}", result.got);
-            return Err(if result.answered {
+            return Err(if result.has_response {
                 Problem::Wrong(message)
             } else {
                 Problem::Late(message)
@@ -396,7 +396,7 @@ fn check_serving(
     let mut message = Vec::new();
     if !check.requests.is_empty() {
         let result = exchange::run(check, first_client(&start.part.listeners)?, ServerLoad::Idle);
-        match (result.ok, result.answered) {
+        match (result.ok, result.has_response) {
             (true, _) => message.push(result.got),
             (false, true) => return Err(Problem::Wrong(result.got)),
             (false, false) => return Err(Problem::Late(result.got)),
@@ -535,7 +535,7 @@ fn check_output(prints: &[Sighting], lines: &[Vec<u8>], port: u16) -> Result<(),
     Ok(())
 }
 
-/// Most lines of a server's output or requests that are quoted.
+/// Maximum number of lines of a server's output or requests that are quoted.
 const QUOTED_LINES: usize = 20;
 
 /// Returns the first line of each HTTP request. The other lines may hold secrets.

@@ -27,7 +27,7 @@ impl Runner<'_> {
         pending: &[usize],
         probes: &Probes,
     ) {
-        if !self.plan.probe_price || !self.plan.is_looked_at_first(launch) {
+        if !self.plan.probe_price || !self.plan.is_first_inspection(launch) {
             return;
         }
         // The cost is measured with the first workload.

@@ -76,7 +76,8 @@ impl<'a> Launched<'a> {
     /// Returns the failure of the subject, or of the back end that caused it.
     pub(super) fn blame(&mut self, failure: Failure, supervision: &Supervision<'_>) -> Failure {
         // A subject that exited did so by itself, unless a back end has exited, too.
-        let is_silence = [FailureKind::Deaf, FailureKind::WrongAnswers].contains(&failure.kind);
+        let is_silence =
+            [FailureKind::Deaf, FailureKind::IncorrectResponses].contains(&failure.kind);
         let silence_failure = match is_silence {
             true => self.silent_backend(Some(&failure), CheckDepth::Full, supervision),
             false => None,

@@ -58,7 +58,7 @@ pub fn is_missing(run: &Run) -> bool {
         let starts = run.starts.iter().filter(|start| start.launch == launch);
         starts
             .filter_map(|start| start.failure.as_ref())
-            .any(|failure| failure.kind.is_the_subjects())
+            .any(|failure| failure.kind.is_caused_by_subject())
     };
     let is_open = |launch: usize| {
         let is_measured = |trial: &usize| run.trials.iter().any(|record| record.trial == *trial);
@@ -128,7 +128,7 @@ impl Runner<'_> {
                 return Err(interrupted_failure().into());
             }
             if let Err(failure) = &served
-                && !failure.kind.is_the_subjects()
+                && !failure.kind.is_caused_by_subject()
             {
                 return Err(failure.clone().into());
             }

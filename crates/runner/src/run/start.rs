@@ -170,7 +170,7 @@ impl Runner<'_> {
                 .expect("only subjects that take part are started")
                 .out,
             limits: &conditions.limits,
-            cpus: &plan.placement_in(record.launch, arm).subject,
+            cpus: &plan.placement(record.launch, arm).subject,
             backend_ports: &backend_ports,
             observe: &conditions.observe,
             network,

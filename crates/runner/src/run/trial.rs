@@ -233,7 +233,7 @@ fn check_responses(spec: &load::LoadSpec) -> Option<CheckResult> {
         name: "expectations".into(),
         protocol: spec.protocol,
         ok: false,
-        answered: mismatch.has_response,
+        has_response: mismatch.has_response,
         waived: false,
         asked: String::new(),
         expected: String::new(),

@@ -46,7 +46,7 @@ impl Runner<'_> {
         };
         setup.groups.sweep();
         let mut block = 0;
-        for launches in self.plan.launches_at_once() {
+        for launches in self.plan.concurrent_launches() {
             if self.interrupts.count() > 0 {
                 return Ok(RunEnd::Interrupted);
             }
@@ -132,14 +132,14 @@ impl Runner<'_> {
     /// Measures a fixed piece of work on the first CPU of a launch's server.
     fn canary(&self, launch: usize) -> Option<Canary> {
         let arm = *self.plan.launches[launch].arms.first()?;
-        canary::measure(*self.plan.placement_in(launch, arm).subject.first()?)
+        canary::measure(*self.plan.placement(launch, arm).subject.first()?)
     }
 
     /// Binds this thread to the generator's CPUs of a launch, which the threads of its loads
     /// inherit.
     fn bind_to_generator_cpus(&self, launch: usize) -> Result<(), RunError> {
         let mut arms = self.plan.launches[launch].arms.iter();
-        let bind = |arm: &usize| set_affinity(&self.plan.placement_in(launch, *arm).generator);
+        let bind = |arm: &usize| set_affinity(&self.plan.placement(launch, *arm).generator);
         arms.try_for_each(bind).map_err(RunError::Machine)
     }
 
@@ -453,7 +453,7 @@ impl Runner<'_> {
         let (trial, load) = (record.trial, &record.load);
         if load.cut_short
             && self.interrupts.count() == 0
-            && (load.slices_ns.is_some() || load.at_once.is_some())
+            && (load.slices_ns.is_some() || load.concurrent_loads.is_some())
         {
             // Another server failed under the load that ran together with this one.
             return Ok(());
@@ -485,7 +485,7 @@ struct CompletedPart<'a> {
 impl<'a> CompletedPart<'a> {
     fn from_run(run: &'a Run) -> CompletedPart<'a> {
         let has_failed = |s: &&StartRecord| {
-            s.failure.as_ref().is_some_and(|failure| failure.kind.is_the_subjects())
+            s.failure.as_ref().is_some_and(|failure| failure.kind.is_caused_by_subject())
         };
         CompletedPart {
             run,

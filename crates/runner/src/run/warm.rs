@@ -80,8 +80,12 @@ impl Runner<'_> {
         }
         // Read before the first load, because the reported length includes the gaps between loads.
         let began_ns = monotonic_ns();
-        let mut warmup =
-            WarmUp { took_ns: 0, ended: WarmUpEnd::CutShort, right_answers: 0, slices: Vec::new() };
+        let mut warmup = WarmUp {
+            took_ns: 0,
+            ended: WarmUpEnd::CutShort,
+            correct_responses: 0,
+            slices: Vec::new(),
+        };
         let ended = self.take_turns(launch, launched, &turns, &mut warmup, until);
         warmup.took_ns = monotonic_ns() - began_ns;
         let failed = match ended {
@@ -102,7 +106,7 @@ impl Runner<'_> {
         launch: usize,
         launched: &mut Launched<'_>,
         turns: &[Turn],
-        WarmUp { right_answers, slices, .. }: &mut WarmUp,
+        WarmUp { correct_responses, slices, .. }: &mut WarmUp,
         until: UntilSteady,
     ) -> Result<WarmUpEnd, WarmUpAbort> {
         let mut slice_ns = slice_ns(turns.len() as u64);
@@ -113,7 +117,8 @@ impl Runner<'_> {
             let round = slices.iter().map(|s| s.round + 1).max().unwrap_or(0);
             for turn in turns {
                 let record = self.load_turn(launched, turn, slice_ns, slices_per_turn)?;
-                *right_answers += record.intervals.iter().map(Interval::right_answers).sum::<u64>();
+                *correct_responses +=
+                    record.intervals.iter().map(Interval::correct_responses).sum::<u64>();
                 for slice in warm_up_slices(&record, turn, round, began_ns) {
                     (self.on_event)(RunEvent::Warming { launch, slice: &slice });
                     slices.push(slice);
@@ -134,7 +139,7 @@ impl Runner<'_> {
             if monotonic_ns() - began_ns >= until.limit_ns {
                 return Ok(WarmUpEnd::Limit);
             }
-            let fewest = slices.iter().filter(|s| s.round >= round).map(|s| s.answers).min();
+            let fewest = slices.iter().filter(|s| s.round >= round).map(|s| s.responses).min();
             if fewest.is_some_and(|n| n < MIN_SLICE_RESPONSES) {
                 slice_ns = (slice_ns * 2).min(LONGEST_SLICE_NS);
             }
@@ -183,7 +188,8 @@ impl Runner<'_> {
         if record.cut_short || self.interrupts.count() > 0 {
             return Err(WarmUpAbort::Interrupted);
         }
-        if record.server_failure.is_some() || measured_intervals(&record).all(|i| i.answers() == 0)
+        if record.server_failure.is_some()
+            || measured_intervals(&record).all(|i| i.responses() == 0)
         {
             // The server may be alive, and only slow.
             launched.after_load(&mut record, &self.supervision()).map_err(warming_failure)?;
@@ -255,8 +261,8 @@ fn warm_up_slices(
             step: turn.step,
             start_ns: since_ns(interval.start_ns),
             end_ns: since_ns(interval.end_ns),
-            answers: interval.answers(),
-            right_answers: interval.right_answers(),
+            responses: interval.responses(),
+            correct_responses: interval.correct_responses(),
             cpu_ns: used.and_then(|used| used.cpu_s).map(ns),
             jit_ns: used.and_then(|used| used.jit_s).map(ns),
             observed_ns: used.map_or(0, |used| ns(used.seconds)),

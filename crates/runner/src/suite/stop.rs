@@ -38,7 +38,7 @@ impl RawStop {
             )));
         }
         let key = |(index, name): (usize, &String)| match compare::metric(name) {
-            Ok(metric) if duet && metric.waits => {
+            Ok(metric) if duet && metric.includes_waits => {
                 Err(locate(mistake("metrics", NOT_IN_A_DUET).with_child(index)))
             }
             Ok(metric) => Ok(metric.key.to_string()),

@@ -120,7 +120,7 @@ const PAGES_HAVE_VISITORS: &str = "`in_flight`: cannot be used with pages, whose
                                    flight vary\nhint: set the number of visitors with \
                                    `connections`";
 
-/// Most subjects that take turns by default.
+/// Maximum number of subjects that take turns by default.
 const MAX_SUBJECTS_IN_TURNS: usize = 3;
 
 impl Turns {

@@ -12,11 +12,11 @@ use super::{Definition, Role};
 use crate::key::PartsHash;
 use crate::limits::TEMPLATE_BYTES;
 
-/// Most bytes that are read of a file that a link leads to. A larger file may be a data set that
-/// servers share. Its length and modification time then replace its contents.
+/// Maximum number of bytes that are read of a file that a link leads to. A larger file may be a
+/// data set that servers share. Its length and modification time then replace its contents.
 const MAX_LINKED_BYTES: u64 = 16 << 20;
 
-/// Most entries of linked folders that are visited.
+/// Maximum number of entries of linked folders that are visited.
 const MAX_LINKED_ENTRIES: usize = 10_000;
 
 impl Definition {

@@ -2,7 +2,7 @@
 
 use super::plain_line;
 
-/// Most characters of a listed line. Longer ones are cut.
+/// Maximum number of characters of a listed line. Longer ones are cut.
 const LINE_CHARS: usize = 400;
 
 /// An instruction: its name in capitals, and its lines.

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::ImportChange;
 
-/// Most names that are stored for a kind of change. All changes are counted.
+/// Maximum number of names that are stored for a kind of change. All changes are counted.
 const STORED_NAMES: usize = 64;
 
-/// Most names in a line.
+/// Maximum number of names in a line.
 const LINE_NAMES: usize = 12;
 
 /// A difference between an import and the requests that the other tool sends or recorded.

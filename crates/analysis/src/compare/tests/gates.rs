@@ -7,8 +7,8 @@ use super::*;
 enum RepeatOutcome {
     Crashed,
     BackendEnded,
-    WrongAnswers,
-    NoAnswers,
+    IncorrectResponses,
+    NoResponses,
     FailedStart,
     HarnessFailed,
     GeneratorBusy,
@@ -61,10 +61,10 @@ fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOutcome) {
                 load.server_failure = Some("lost a back end: back end db ended".into());
                 load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
             }
-            RepeatOutcome::WrongAnswers => {
+            RepeatOutcome::IncorrectResponses => {
                 load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
             }
-            RepeatOutcome::NoAnswers => lose(load, dyno_archive::Outcome::Timeout),
+            RepeatOutcome::NoResponses => lose(load, dyno_archive::Outcome::Timeout),
             _ => {
                 let run_ns = load.window_ns.1;
                 let thread =
@@ -78,8 +78,8 @@ fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOutcome) {
 const OUTCOMES: [(RepeatOutcome, Cause); 8] = [
     (RepeatOutcome::Crashed, Cause::ServerFailed),
     (RepeatOutcome::BackendEnded, Cause::Measurement),
-    (RepeatOutcome::WrongAnswers, Cause::ServerFailed),
-    (RepeatOutcome::NoAnswers, Cause::Unanswered),
+    (RepeatOutcome::IncorrectResponses, Cause::ServerFailed),
+    (RepeatOutcome::NoResponses, Cause::Unanswered),
     (RepeatOutcome::FailedStart, Cause::ServerFailed),
     (RepeatOutcome::HarnessFailed, Cause::Measurement),
     (RepeatOutcome::GeneratorBusy, Cause::Measurement),
@@ -99,25 +99,27 @@ fn throughput_gate() -> ComparisonOptions {
 /// either side, and for one run as for two runs.
 #[test]
 fn gate_with_uncounted_repeats_is_not_held() {
-    let whole = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
-    let whole_comparison = compare_runs((&whole, Some(0)), (&whole, Some(1)), &throughput_gate());
+    let complete_run =
+        run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
+    let complete_comparison =
+        compare_runs((&complete_run, Some(0)), (&complete_run, Some(1)), &throughput_gate());
     assert_eq!(
-        (whole_comparison.gates[0].state, whole_comparison.outcome()),
+        (complete_comparison.gates[0].state, complete_comparison.outcome()),
         (GateState::Held, GateOutcome::Passed)
     );
     assert!(
-        whole_comparison.repeats.iter().all(|cell| cell.sentence.is_none()),
+        complete_comparison.repeats.iter().all(|cell| cell.sentence.is_none()),
         "{:?}",
-        whole_comparison.repeats
+        complete_comparison.repeats
     );
     for (outcome, cause) in OUTCOMES {
         for is_b in [false, true] {
-            let mut one_run = whole.clone();
+            let mut one_run = complete_run.clone();
             spoil(&mut one_run, usize::from(is_b), 1, outcome);
-            let mut other = whole.clone();
+            let mut other = complete_run.clone();
             other.header.id = "s".into();
             spoil(&mut other, 0, 1, outcome);
-            let two_runs = if is_b { (&whole, &other) } else { (&other, &whole) };
+            let two_runs = if is_b { (&complete_run, &other) } else { (&other, &complete_run) };
             for comparison in [
                 compare_runs((&one_run, Some(0)), (&one_run, Some(1)), &throughput_gate()),
                 compare_runs((two_runs.0, Some(0)), (two_runs.1, Some(0)), &throughput_gate()),
@@ -160,9 +162,10 @@ fn gate_with_uncounted_repeats_is_not_held() {
 /// At most one request in a hundred fails, so that all repeats count.
 #[test]
 fn failed_requests_are_reported_and_miss_gates() {
-    let whole = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
+    let complete_run =
+        run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
     let losing = |arms: &[usize]| {
-        let mut run = whole.clone();
+        let mut run = complete_run.clone();
         for trial in run.trials.iter_mut().filter(|trial| arms.contains(&(trial.trial % 3))) {
             let load = &mut trial.load;
             load.books.failed += 1;
@@ -243,8 +246,9 @@ fn contract_broken_after_the_last_step_misses_gates() {
         .filter(|trial| run.header.plan.trials[*trial].arm == 1)
         .map(|trial| run.header.plan.trials[trial].launch)
         .collect();
-    run.starts
-        .extend(launches.iter().map(|launch| failed_start(*launch, FailureKind::WrongAnswers)));
+    run.starts.extend(
+        launches.iter().map(|launch| failed_start(*launch, FailureKind::IncorrectResponses)),
+    );
     let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
     assert!(
         comparison.repeats[0].are_all_counted_for(&crate::metric::THROUGHPUT),
@@ -361,7 +365,7 @@ fn limited_repeats_count_for_cpu_time_only() {
                     for CPU time per response";
     assert_eq!(sentence, expected);
     // A repeat that does not count for another reason counts for no metric.
-    spoil(&mut run, 1, 1, RepeatOutcome::WrongAnswers);
+    spoil(&mut run, 1, 1, RepeatOutcome::IncorrectResponses);
     let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options);
     assert_eq!(comparison.repeats[0].b.limited, 1);
     let sentence = comparison.repeats[0].sentence.as_deref().unwrap();
@@ -376,8 +380,8 @@ fn control_failures_excuse_as_many_server_failures() {
     let gate = |server_failures: usize, control_failures: usize| {
         let mut after = before.clone();
         after.header.id = "s".into();
-        spoil(&mut after, 0, server_failures, RepeatOutcome::NoAnswers);
-        spoil(&mut after, 1, control_failures, RepeatOutcome::NoAnswers);
+        spoil(&mut after, 0, server_failures, RepeatOutcome::NoResponses);
+        spoil(&mut after, 1, control_failures, RepeatOutcome::NoResponses);
         compare_runs((&before, None), (&after, None), &throughput_gate()).gates.remove(0).state
     };
     assert_eq!(gate(7, 0), GateState::Missed);
@@ -448,7 +452,7 @@ fn early_stopped_run_is_complete() {
     for block in 14..20 {
         for arm in 0..3 {
             let launch = run.header.plan.launches.len();
-            run.header.plan.launches.push(Launch::alone(arm, block));
+            run.header.plan.launches.push(Launch::with_arm(arm, block));
             run.header.plan.trials.push(Trial { launch, arm, workload: 0, step: 0, seed: 0 });
         }
     }
@@ -517,7 +521,7 @@ fn changed_rows(
             false if row.metric == gated => own,
             _ => 0.0,
         };
-        (row.estimate, row.lack) = (scaled(change), None);
+        (row.estimate, row.no_ratio_reason) = (scaled(change), None);
         row.p_of_all = Some(if change == 0.0 { 1.0 } else { 0.0 });
         row.verdict = match change {
             change if change > 0.0 => Verdict::Higher,

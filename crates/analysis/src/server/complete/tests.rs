@@ -57,7 +57,7 @@ fn sample(
         cgroup: group_ms.map(|ms| CgroupUse { cpu_ns: Some(ms * MS), ..CgroupUse::default() }),
         threads,
         each,
-        ..PartyUse::nothing(Party::SUBJECT)
+        ..PartyUse::empty(Party::SUBJECT)
     };
     Sample { at_ns: at_ms * MS, parties: vec![used], ..Sample::default() }
 }

@@ -134,13 +134,13 @@ fn steps_below_full_cpu_have_too_few_requests() {
     assert_eq!(verdicts(&steps)[0], (ServerCpu, High));
     let steps = [(1, 3_000.0, 0.85, Unknown, Low), (4, 3_500.0, 1.0, ServerCpu, High)];
     assert_eq!(verdicts(&steps)[0], (ServerCpu, Medium));
-    // The server had room, but the full CPU served no more: the limiter stays.
+    // The server had headroom, but the full CPU served no more: the limiter stays.
     let steps = [(1, 3_000.0, 0.7, Concurrency, Medium), (4, 3_100.0, 1.0, ServerCpu, High)];
     assert_eq!(verdicts(&steps)[0], (Concurrency, Medium));
     let mut trials =
         trials(&[(1, 3_000.0, 0.3, Concurrency, Medium), (4, 3_100.0, 0.3, Concurrency, Medium)]);
     // The generator may be the limit of the second step.
-    trials[1].load.client.room.need = 0.8;
+    trials[1].load.client.headroom.need = 0.8;
     revise_limiters(&mut trials);
     assert_eq!(trials[0].limiter.resource, Concurrency);
 }
@@ -232,7 +232,7 @@ fn calls(name: &str, per_response: f64, timed_out: f64) -> Option<CallRates> {
         returned_mean: Some(1.0 - timed_out / per_response),
     };
     Some(CallRates {
-        answers: 1000,
+        responses: 1000,
         by_name: [(name.to_string(), call)].into(),
         ..CallRates::default()
     })

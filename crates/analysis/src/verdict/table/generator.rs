@@ -335,7 +335,7 @@ pub(super) const OTHER_CASES: &[Case<TrialWorld>] = &[
         },
         near_miss_severity: None,
     },
-    // The step is refused if the generator had no room, unless the server used all of its CPU.
+    // The step is refused if the generator had no headroom, unless the server used all of its CPU.
     Case {
         code: Code::Oversubscribed,
         severity: Severity::Invalid,

@@ -390,7 +390,7 @@ const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Concurrency, Confidence::Low),
     },
-    // A side has room below three quarters of its CPU.
+    // A side has headroom below three quarters of its CPU.
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,

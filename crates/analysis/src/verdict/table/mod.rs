@@ -9,6 +9,7 @@ mod load;
 mod other_programs;
 mod pauses;
 mod polling;
+mod responses;
 mod run;
 mod server;
 mod times;
@@ -109,6 +110,7 @@ fn missing_evidence(evidence: &Value, expected: &str) -> Option<String> {
 #[test]
 fn each_load_rule_triggers_at_its_bound() {
     check_cases(load::CASES);
+    check_cases(responses::CASES);
     check_cases(times::PACE);
     check_cases(times::CASES);
 }
@@ -146,6 +148,7 @@ fn covered_caveats() -> Vec<(Code, Severity)> {
     }
     let trial_cases = [
         load::CASES,
+        responses::CASES,
         pauses::GENERATOR_PAUSES,
         pauses::SERVER_STALLS,
         pauses::EARLY_RESPONSES,

@@ -134,7 +134,7 @@ pub(super) const CASES: &[Case] = &[
         confidence: Confidence::Low,
         claim: "Neither is full. The hypervisor gave 6.2",
         evidence: r#"{"generator_starved": false}"#,
-        // The server's use and the stolen time together leave no room.
+        // The server's use and the stolen time together leave no headroom.
         trigger: |w| set_steal(w, 250 * MS),
         near_miss: |w| set_steal(w, 250 * MS - 1),
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
@@ -148,7 +148,7 @@ pub(super) const CASES: &[Case] = &[
         near_miss: |w| w.set_generator_threads(&[(650 * MS, 99 * MS)]),
         near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
-    // The generator's need and the stolen time together leave no room.
+    // The generator's need and the stolen time together leave no headroom.
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
@@ -187,7 +187,7 @@ pub(super) const CASES: &[Case] = &[
         near_miss: |w| set_unknown_waits(w, 249 * MS),
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
-    // The server waited for CPUs, but would have had room even with that time.
+    // The server waited for CPUs, but would have had headroom even with that time.
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
@@ -226,7 +226,7 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Unknown, Confidence::Low),
     },
-    // Other programs used a part of the generator's CPUs. Without them it may have had room.
+    // Other programs used a part of the generator's CPUs. Without them it may have had headroom.
     Case {
         resource: Resource::Generator,
         confidence: Confidence::Low,

@@ -19,7 +19,7 @@ fn duet(loads: u32, is_usual: bool) -> Option<DuetResult> {
     Some(DuetResult {
         loads,
         planned: loads.max(1) + 1,
-        beside: Vec::new(),
+        concurrent_subjects: Vec::new(),
         is_usual,
         began_ns: 0,
         cpus: None,
@@ -135,7 +135,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         trigger: |w| {
             w.record.probes.attached = [Probe::Syscalls].into();
             w.all_server_counters()
-                .for_each(|s| s.calls.as_mut().expect("calls").answers = Some(0));
+                .for_each(|s| s.calls.as_mut().expect("calls").responses = Some(0));
         },
         near_miss: |w| w.record.probes.attached = [Probe::Syscalls].into(),
         near_miss_severity: None,
@@ -462,7 +462,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss_severity: None,
     },
     Case {
-        code: Code::AtOnce,
+        code: Code::ConcurrentLoads,
         severity: Severity::Invalid,
         message: "alone. 1 other",
         evidence: r#"{"loads": 1}"#,
@@ -471,7 +471,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss_severity: Some(Severity::Info),
     },
     Case {
-        code: Code::AtOnce,
+        code: Code::ConcurrentLoads,
         severity: Severity::Invalid,
         message: "2 of 3 servers",
         evidence: r#"{"loads": 2}"#,

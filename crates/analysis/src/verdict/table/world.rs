@@ -334,7 +334,7 @@ impl TrialWorld {
         self.set_in_flight_time(u64::from(connections) * S);
         let calls = self.server_counters().calls.as_mut().expect("calls");
         let write = calls.by_name.get_mut("write").expect("writes");
-        write.count = calls.answers.expect("answers") * writes_of_ten / 10;
+        write.count = calls.responses.expect("a generator") * writes_of_ten / 10;
         self.record.tcp =
             Some(TcpCounters { data_segments_in: 2 * responses, ..TcpCounters::default() });
         self.set_nodelay(0);
@@ -424,7 +424,7 @@ fn calls(seconds: u64) -> CallsUse {
     CallsUse {
         counted_ns: seconds * S,
         slices: 10 * seconds,
-        answers: Some(1000 * seconds),
+        responses: Some(1000 * seconds),
         by_name: ["read", "write"].map(|name| (name.to_string(), call)).into(),
     }
 }
@@ -465,14 +465,14 @@ fn sample(seconds: u64, cpu_ns: u64) -> Sample {
         }),
         calls: Some(calls(seconds)),
         ended: Some(Vec::new()),
-        ..PartyUse::nothing(Party::SUBJECT)
+        ..PartyUse::empty(Party::SUBJECT)
     };
     let generator = PartyUse {
         threads: vec![ThreadUse { tid: 500, ..thread(generator_ns, 0) }],
-        ..PartyUse::nothing(Party::GENERATOR)
+        ..PartyUse::empty(Party::GENERATOR)
     };
     Sample {
-        beside: None,
+        co_runners: None,
         at_ns: seconds * S,
         parties: vec![server, generator],
         host: Some(HostUse {

@@ -357,7 +357,7 @@ fn needs(behaviour: &Behaviour, runtime: Runtime) -> bool {
 fn print_result(behaviour: &Behaviour, user: User, steps: &[KnownStep]) {
     let judged_steps = steps.iter().filter(|step| step.is_judged());
     let (judged_count, correct) = judged_steps
-        .fold((0, 0), |(total, correct), s| (total + 1, correct + usize::from(s.is_right())));
+        .fold((0, 0), |(total, correct), s| (total + 1, correct + usize::from(s.is_correct())));
     terminal::say(&format!(
         "calibrate: {} as {}: {correct} of {judged_count} verdicts correct, {} steps invalid",
         behaviour.name,

@@ -233,7 +233,8 @@ fn invalid_reason(report: &Report) -> Option<String> {
     }
     // A contract that is broken before the first load or after the last one leaves steps valid.
     let breaks = |subject: &SubjectResult| {
-        let kind = |failure: &&SubjectFailure| failure.failure.kind == FailureKind::WrongAnswers;
+        let kind =
+            |failure: &&SubjectFailure| failure.failure.kind == FailureKind::IncorrectResponses;
         subject
             .failures
             .iter()

@@ -157,7 +157,7 @@ fn run_load(
     let config: LoadConfig = spec::config(&spec, &prepared.url, &prepared.workload);
     let record = dyno_runner::load::run(&spec, &mut StopOnInterrupt(interrupts))?;
     let result = verdict::load(&record, config, &Context::default());
-    match result.caveats.iter().find(|caveat| caveat.code == Code::NoAnswers) {
+    match result.caveats.iter().find(|caveat| caveat.code == Code::NoCorrectResponse) {
         Some(no_answers) => Err(no_answers.message.clone()),
         None => Ok((record, result)),
     }

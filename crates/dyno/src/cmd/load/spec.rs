@@ -260,7 +260,7 @@ pub fn spec(
         step,
         trace,
         slices: None,
-        at_once: None,
+        concurrent_loads: None,
         seed: args.seed,
         cpus,
     })

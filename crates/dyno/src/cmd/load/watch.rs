@@ -193,7 +193,7 @@ impl Server {
 }
 
 fn ok_and_failed(interval: &Interval) -> (u64, u64) {
-    let ok = interval.right_answers();
+    let ok = interval.correct_responses();
     (ok, interval.outcomes.total() + interval.carried.total() - ok)
 }
 

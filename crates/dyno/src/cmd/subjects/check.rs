@@ -216,7 +216,7 @@ impl CheckOutcome {
             CheckOutcome::Mistake(_) => Exit::Usage,
             CheckOutcome::NotBuilt(_) | CheckOutcome::NotReached => Exit::Failed,
             CheckOutcome::Started(Started { start, .. }) => match &start.failure {
-                Some(failure) if failure.kind != FailureKind::WrongAnswers => Exit::Failed,
+                Some(failure) if failure.kind != FailureKind::IncorrectResponses => Exit::Failed,
                 Some(_) => Exit::Invalid,
                 None if results(start).any(|check| !check.ok && !check.waived) => Exit::Invalid,
                 None => Exit::Valid,
@@ -309,7 +309,7 @@ fn describe_checks(start: &StartRecord) -> String {
         let mark = match check {
             CheckResult { ok: true, .. } => "✓",
             CheckResult { waived: true, .. } => "✗ (waived)",
-            CheckResult { answered: false, .. } => "– (late)",
+            CheckResult { has_response: false, .. } => "– (late)",
             _ => "✗",
         };
         let _ = write!(text, "  {mark} {} {}", check.protocol, check.name);

@@ -1,5 +1,5 @@
-//! Derives caveats about the generator's CPUs: whether they had room, and which programs used them.
-//! A generator without room limits the throughput that it measures.
+//! Derives caveats about the generator's CPUs: whether they had headroom, and which programs used
+//! them. A generator without headroom limits the throughput that it measures.
 
 use dyno_archive::LoadRecord;
 use dyno_archive::plan::Priority;
@@ -40,23 +40,26 @@ pub enum GeneratorBound {
 }
 
 impl GeneratorBound {
-    /// Returns the first reason that applies. `None`: the generator had room.
+    /// Returns the first reason that applies. `None`: the generator had headroom.
     #[must_use]
     pub fn from_result(result: &LoadResult) -> Option<GeneratorBound> {
-        let (client, room) = (&result.client, &result.client.room);
+        let (client, headroom) = (&result.client, &result.client.headroom);
         let work = client.busiest_thread_utilisation;
-        if let Some(throttled) = room.throttled.filter(|share| *share > MAX_THROTTLED) {
-            return Some(GeneratorBound::Quota { cpus: room.quota_cpus.unwrap_or(0.0), throttled });
+        if let Some(throttled) = headroom.throttled.filter(|share| *share > MAX_THROTTLED) {
+            return Some(GeneratorBound::Quota {
+                cpus: headroom.quota_cpus.unwrap_or(0.0),
+                throttled,
+            });
         }
         if work > GENERATOR_BUSY {
             return Some(GeneratorBound::Thread { work });
         }
-        if room.need > GENERATOR_BUSY {
-            let waiting = room.need - room.need_work;
+        if headroom.need > GENERATOR_BUSY {
+            let waiting = headroom.need - headroom.need_work;
             return Some(if waiting > 0.0 {
-                GeneratorBound::Waiting { work: room.need_work, waiting }
+                GeneratorBound::Waiting { work: headroom.need_work, waiting }
             } else {
-                GeneratorBound::Cpu { work: room.need }
+                GeneratorBound::Cpu { work: headroom.need }
             });
         }
         crowded_cpus(result)
@@ -102,7 +105,7 @@ impl GeneratorBound {
         }
     }
 
-    /// Returns the action that gives the generator room, as a sentence.
+    /// Returns the action that gives the generator headroom, as a sentence.
     fn hint(self, result: &LoadResult, context: &Context<'_>) -> String {
         let more = result.config.threads + 1;
         match self {
@@ -120,7 +123,7 @@ impl GeneratorBound {
             | GeneratorBound::Crowded { .. } => format!(
                 "Give the generator CPUs that no other program uses{} ({}), and no more threads \
                  than CPUs.",
-                result.client.room.processes_text(),
+                result.client.headroom.processes_text(),
                 context.cpus_setting()
             ),
         }
@@ -130,21 +133,21 @@ impl GeneratorBound {
 /// Returns the bound of full CPUs for which the generator waited. A load that kept its schedule has
 /// none: late requests show in its response times, and have their own caveats.
 fn crowded_cpus(result: &LoadResult) -> Option<GeneratorBound> {
-    let room = &result.client.room;
-    let busy = room.busy.filter(|busy| *busy >= CPUS_FULL)?;
-    let others = room.others.unwrap_or(0.0);
-    let has_waited = room.waiting.map_or(others > MAX_WAITING, |waiting| waiting > MAX_WAITING);
+    let headroom = &result.client.headroom;
+    let busy = headroom.busy.filter(|busy| *busy >= CPUS_FULL)?;
+    let others = headroom.others.unwrap_or(0.0);
+    let has_waited = headroom.waiting.map_or(others > MAX_WAITING, |waiting| waiting > MAX_WAITING);
     let keeps_schedule = result.keeps_up() == Some(true);
     (has_waited && !keeps_schedule).then_some(GeneratorBound::Crowded {
         busy,
         others,
-        waiting: room.waiting.unwrap_or(0.0),
+        waiting: headroom.waiting.unwrap_or(0.0),
     })
 }
 
-/// The generator may have been the limit. The step is refused only if the server may have had room.
-/// A server that used all of its CPU was a limit in any case. A control shows the generator's limit
-/// on purpose.
+/// The generator may have been the limit. The step is refused only if the server may have had
+/// headroom. A server that used all of its CPU was a limit in any case. A control shows the
+/// generator's limit on purpose.
 pub(super) fn generator_bound(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let bound = GeneratorBound::from_result(result)?;
     let clause = bound.clause();
@@ -168,14 +171,15 @@ pub(super) fn generator_bound(result: &LoadResult, context: &Context<'_>) -> Opt
 }
 
 fn evidence(result: &LoadResult) -> Value {
-    let mut room = serde_json::to_value(&result.client.room).expect("numbers and names only");
-    room["busiest_thread_utilisation"] = json!(result.client.busiest_thread_utilisation);
-    room
+    let mut headroom =
+        serde_json::to_value(&result.client.headroom).expect("numbers and names only");
+    headroom["busiest_thread_utilisation"] = json!(result.client.busiest_thread_utilisation);
+    headroom
 }
 
 /// The generator has more threads than CPUs, so its threads wait for each other.
 pub(super) fn too_many_threads(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
-    let cpus = result.client.room.cpus.as_ref()?.len();
+    let cpus = result.client.headroom.cpus.as_ref()?.len();
     let threads = result.client.threads;
     (cpus > 0 && threads > cpus).then(|| {
         let message = format!(
@@ -216,13 +220,13 @@ pub(super) fn refused_priority(record: &LoadRecord, result: &LoadResult) -> Opti
 
 /// Other programs used the generator's CPUs. Usually that is the server.
 pub(super) fn shared_cpus(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
-    let room = &result.client.room;
-    let share = room.others.filter(|share| *share > MAX_OTHERS)?;
+    let headroom = &result.client.headroom;
+    let share = headroom.others.filter(|share| *share > MAX_OTHERS)?;
     let message = format!(
         "Another program used {} of the generator's CPUs{}. If it is the server, each slows the \
          other. Give the generator CPUs of its own ({}).",
         percent(share),
-        room.processes_text(),
+        headroom.processes_text(),
         context.cpus_setting()
     );
     Some(Caveat::new(Code::SharedGenerator, Severity::Info, message, evidence(result)))
@@ -230,14 +234,15 @@ pub(super) fn shared_cpus(result: &LoadResult, context: &Context<'_>) -> Option<
 
 /// The generator has a quota that did not throttle it here, but may do so at a higher load.
 pub(super) fn generator_quota(result: &LoadResult) -> Option<Caveat> {
-    let room = &result.client.room;
-    let cpus =
-        room.quota_cpus.filter(|_| room.throttled.is_none_or(|share| share <= MAX_THROTTLED))?;
+    let headroom = &result.client.headroom;
+    let cpus = headroom
+        .quota_cpus
+        .filter(|_| headroom.throttled.is_none_or(|share| share <= MAX_THROTTLED))?;
     let message = format!(
         "dyno's own control group has a quota of {cpus:.2} CPUs, which throttled it in {} of the \
          periods. A larger load may reach the quota. Raise it, or run dyno outside of that group.",
-        percent(room.throttled.unwrap_or(0.0))
+        percent(headroom.throttled.unwrap_or(0.0))
     );
-    let evidence = json!({"cpus": cpus, "throttled": room.throttled});
+    let evidence = json!({"cpus": cpus, "throttled": headroom.throttled});
     Some(Caveat::new(Code::GeneratorQuota, Severity::Info, message, evidence))
 }

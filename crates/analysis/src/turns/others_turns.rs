@@ -1,5 +1,5 @@
-//! Removes the rest of a load (the others' turns) from its samples: shared counters are reduced by
-//! their growth in it.
+//! Removes others' turns from the samples of a load: shared counters are reduced by their growth in
+//! these turns.
 
 use std::collections::BTreeMap;
 
@@ -15,22 +15,23 @@ use crate::server::UseBetweenSamples;
 ///
 /// A server's own CPU time in others' turns remains, because it finishes the work of its turn in
 /// them. It remains in the machine's CPU time, too, so that their difference is that of own turns.
-pub(super) fn samples_without_rest(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
+pub(super) fn samples_without_others_turns(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
     let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);
     let mut samples = record.samples.clone();
-    let mut rest = Rest::default();
+    let mut others_turns = OthersTurnsGrowth::default();
     for (pair, sample) in record.samples.windows(2).zip(samples.iter_mut().skip(1)) {
         let [from, to] = pair else { continue };
         let middle = since(from).midpoint(since(to));
-        let is_rest = !turns.is_own(middle);
-        let is_known =
-            rest.add_machine(from, to, turns.rest_share(since(from), since(to))).is_some();
+        let is_others_turn = !turns.is_own(middle);
+        let is_known = others_turns
+            .add_machine(from, to, turns.others_share(since(from), since(to)))
+            .is_some();
         // Unknown counters before the window do not matter.
-        rest.is_unknown |= is_rest && !is_known && middle > record.window_ns.0;
-        if is_rest {
-            rest.add_waits(from, to);
+        others_turns.is_unknown |= is_others_turn && !is_known && middle > record.window_ns.0;
+        if is_others_turn {
+            others_turns.add_waits(from, to);
         }
-        rest.subtract_from(sample);
+        others_turns.subtract_from(sample);
     }
     samples.iter_mut().flat_map(|sample| &mut sample.parties).for_each(|used| used.network = None);
     samples
@@ -38,8 +39,8 @@ pub(super) fn samples_without_rest(record: &LoadRecord, turns: &Turns<'_>) -> Ve
 
 /// Growth of counters in others' turns, from the first sample on.
 #[derive(Default)]
-struct Rest {
-    threads: BTreeMap<(u32, u32), ThreadRest>,
+struct OthersTurnsGrowth {
+    threads: BTreeMap<(u32, u32), ThreadGrowth>,
     host: HostUse,
     /// CPU time of the watched servers, part of the machine's.
     servers_ns: u64,
@@ -51,25 +52,25 @@ struct Rest {
 
 /// Growth of one thread's counters in others' turns.
 #[derive(Default)]
-struct ThreadRest {
+struct ThreadGrowth {
     states: StateTimes,
     /// Run time; 0 for threads of servers.
     run_ns: u64,
     run_delay_ns: u64,
 }
 
-impl Rest {
+impl OthersTurnsGrowth {
     /// Adds the waits of threads from one sample to the next, both in others' turns.
     fn add_waits(&mut self, from: &Sample, to: &Sample) {
         for (thread, before) in threads(from, to, |_| true) {
-            let rest = self.threads.entry(key(thread)).or_default();
+            let growth = self.threads.entry(key(thread)).or_default();
             let delay_ns = |thread: &ThreadUse| thread.run_delay_ns.unwrap_or(0);
-            rest.run_delay_ns += delay_ns(thread).saturating_sub(before.map_or(0, delay_ns));
+            growth.run_delay_ns += delay_ns(thread).saturating_sub(before.map_or(0, delay_ns));
             let records = thread.seen.zip(before.and_then(|before| before.seen));
             let Some((now, then)) = records else { continue };
             for state in ThreadState::ALL {
-                let growth = now.states.get(state).saturating_sub(then.states.get(state));
-                rest.states.add(state, growth);
+                let added_ns = now.states.get(state).saturating_sub(then.states.get(state));
+                growth.states.add(state, added_ns);
             }
         }
     }
@@ -85,7 +86,7 @@ impl Rest {
         }
         let (now, then) = (to.host.as_ref()?, from.host.as_ref()?);
         let others =
-            |sample: &Sample| sample.beside.as_ref().map_or(Some(0), |others| others.cpu_ns);
+            |sample: &Sample| sample.co_runners.as_ref().map_or(Some(0), |others| others.cpu_ns);
         let (others_now, others_then) = (others(to)?, others(from)?);
         let servers =
             to.parties.iter().map(|used| used.party).filter(|party| !is_generator(*party));
@@ -119,38 +120,39 @@ impl Rest {
     fn subtract_from(&self, sample: &mut Sample) {
         for used in &mut sample.parties {
             for thread in &mut used.threads {
-                let Some(rest) = self.threads.get(&key(thread)) else { continue };
-                thread.run_ns = thread.run_ns.saturating_sub(rest.run_ns);
-                thread.run_delay_ns = subtract_growth(thread.run_delay_ns, Some(rest.run_delay_ns));
+                let Some(growth) = self.threads.get(&key(thread)) else { continue };
+                thread.run_ns = thread.run_ns.saturating_sub(growth.run_ns);
+                thread.run_delay_ns =
+                    subtract_growth(thread.run_delay_ns, Some(growth.run_delay_ns));
                 if let Some(seen) = &mut thread.seen {
                     ThreadState::ALL
                         .into_iter()
-                        .for_each(|state| seen.states.take(state, rest.states.get(state)));
+                        .for_each(|state| seen.states.take(state, growth.states.get(state)));
                 }
             }
         }
-        if let Some(others) = &mut sample.beside {
+        if let Some(others) = &mut sample.co_runners {
             others.cpu_ns = subtract_growth(others.cpu_ns, Some(self.others_ns));
         }
         sample.host =
             sample.host.take().filter(|_| !self.is_unknown).map(|host| self.own_host(&host));
     }
 
-    /// Returns the machine's counters without their growth in the rest.
+    /// Returns the machine's counters without their growth in others' turns.
     fn own_host(&self, host: &HostUse) -> HostUse {
-        let rest = &self.host;
-        let rest_pressure = rest.pressure.unwrap_or_default();
+        let growth = &self.host;
+        let pressure_growth = growth.pressure.unwrap_or_default();
         HostUse {
-            busy_ns: host.busy_ns.saturating_sub(rest.busy_ns.saturating_sub(self.servers_ns)),
-            idle_ns: host.idle_ns.saturating_sub(rest.idle_ns),
-            steal_ns: host.steal_ns.saturating_sub(rest.steal_ns),
-            context_switches: host.context_switches.saturating_sub(rest.context_switches),
-            births: subtract_growth(host.births, rest.births),
-            interrupts: subtract_growth(host.interrupts, rest.interrupts),
+            busy_ns: host.busy_ns.saturating_sub(growth.busy_ns.saturating_sub(self.servers_ns)),
+            idle_ns: host.idle_ns.saturating_sub(growth.idle_ns),
+            steal_ns: host.steal_ns.saturating_sub(growth.steal_ns),
+            context_switches: host.context_switches.saturating_sub(growth.context_switches),
+            births: subtract_growth(host.births, growth.births),
+            interrupts: subtract_growth(host.interrupts, growth.interrupts),
             pressure: host.pressure.map(|all| PressureUse {
-                cpu_ns: subtract_growth(all.cpu_ns, rest_pressure.cpu_ns),
-                memory_ns: subtract_growth(all.memory_ns, rest_pressure.memory_ns),
-                io_ns: subtract_growth(all.io_ns, rest_pressure.io_ns),
+                cpu_ns: subtract_growth(all.cpu_ns, pressure_growth.cpu_ns),
+                memory_ns: subtract_growth(all.memory_ns, pressure_growth.memory_ns),
+                io_ns: subtract_growth(all.io_ns, pressure_growth.io_ns),
             }),
             runnable: host.runnable,
             frequency_khz: host.frequency_khz,
@@ -183,9 +185,9 @@ fn threads<'a>(
     })
 }
 
-/// Returns a growing counter without its growth in the rest.
-fn subtract_growth(n: Option<u64>, rest: Option<u64>) -> Option<u64> {
-    Some(n?.saturating_sub(rest.unwrap_or(0)))
+/// Returns a growing counter without its growth in others' turns.
+fn subtract_growth(n: Option<u64>, growth: Option<u64>) -> Option<u64> {
+    Some(n?.saturating_sub(growth.unwrap_or(0)))
 }
 
 fn key(thread: &ThreadUse) -> (u32, u32) {

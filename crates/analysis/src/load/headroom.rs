@@ -14,7 +14,7 @@ const MIN_LENGTH_S: f64 = 0.5;
 /// The CPUs of the generator over the window, and their unused capacity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Room")]
-pub struct GeneratorRoom {
+pub struct GeneratorHeadroom {
     /// Share of a CPU that was needed at the tightest place, without polling. It is the maximum of
     /// the work and waiting of one thread, and of the work of all threads of one CPU. Near 1,
     /// nothing is left.
@@ -49,9 +49,9 @@ pub struct OtherProcess {
     pub cpu_s: f64,
 }
 
-impl GeneratorRoom {
+impl GeneratorHeadroom {
     /// `work`: share of one CPU that each thread used in the window, polling left out.
-    pub(super) fn new(record: &LoadRecord, work: &[f64], window_s: f64) -> GeneratorRoom {
+    pub(super) fn new(record: &LoadRecord, work: &[f64], window_s: f64) -> GeneratorHeadroom {
         let machine = record.client.machine.as_ref();
         let waits: Option<Vec<f64>> =
             record.client.threads.iter().map(|thread| waiting_share(thread, window_s)).collect();
@@ -60,16 +60,16 @@ impl GeneratorRoom {
         let by_cpu = work_by_cpu(machine, work).into_iter().map(|work| (work, work));
         let tightest = by_thread.chain(by_cpu).max_by(|a, b| a.0.total_cmp(&b.0));
         let (need, need_work) = tightest.unwrap_or((0.0, 0.0));
-        let mut room = GeneratorRoom {
+        let mut headroom = GeneratorHeadroom {
             need,
             need_work,
             waiting: waits.map(|waits| waits.into_iter().fold(0.0, f64::max)),
-            ..GeneratorRoom::default()
+            ..GeneratorHeadroom::default()
         };
         if let Some(machine) = machine {
-            room.add_machine_use(machine, spun_ns(record));
+            headroom.add_machine_use(machine, spun_ns(record));
         }
-        room
+        headroom
     }
 
     fn add_machine_use(&mut self, machine: &MachineUse, spun_ns: u64) {
