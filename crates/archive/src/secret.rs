@@ -56,6 +56,43 @@ pub fn is_possible_secret(name: &str) -> bool {
     !FOLDERS.contains(&name) && (is_perhaps || has_pat() || is_bundlers())
 }
 
+/// Returns whether a word of a name marks its value, as `DB_PASS` and `PGPASS` do. The last part of
+/// a word counts: a key ring is no key, and an author is no authentication.
+#[must_use]
+pub fn has_secret_word(name: &str) -> bool {
+    let capitals = name.to_ascii_uppercase();
+    let is_marked = |word: &str| word == "PAT" || PERHAPS.iter().any(|mark| word.ends_with(mark));
+    let is_mark = |word: &str| is_marked(word) || word.strip_suffix('S').is_some_and(is_marked);
+    let is_bundlers = || is_possible_secret(name) && name.starts_with("BUNDLE_");
+    let mut words = capitals.split(|c: char| !c.is_ascii_alphabetic());
+    !FOLDERS.contains(&name) && (words.any(is_mark) || is_bundlers())
+}
+
+/// Text that replaces a secret in records.
+pub const NOT_RECORDED: &str = "(not recorded)";
+
+/// Minimum length of a value that is erased from texts. Shorter ones would match ordinary words.
+pub const MIN_ERASED_CHARS: usize = 6;
+
+/// Minimum length of a value that cannot be an ordinary word. Shorter ones could match codes.
+const MIN_DISTINCTIVE_CHARS: usize = 8;
+
+/// Returns whether a value is unlikely to be an ordinary word: it is long, with letters and digits.
+#[must_use]
+pub fn is_distinctive(value: &str) -> bool {
+    let has = |is: fn(&char) -> bool| value.chars().any(|c| is(&c));
+    value.chars().count() >= MIN_DISTINCTIVE_CHARS
+        && has(char::is_ascii_digit)
+        && has(|c| c.is_alphabetic())
+}
+
+/// Words about a value in settings and logs.
+pub const STATES: &str = " yes no on off ok set unset empty missing required invalid expired valid \
+                          present absent bearer basic digest string optional disabled enabled \
+                          failed denied rejected refused revoked unknown incorrect mismatch \
+                          created deleted started ended closed opened resumed accepted received \
+                          unused found default ";
+
 /// Words that mark a secret in names of headers, in addition to [`PERHAPS`]. DPoP is a proof of RFC
 /// 9449.
 const HEADER_WORDS: [&str; 3] = ["DPOP", "HMAC", "AUTHENTICATION"];

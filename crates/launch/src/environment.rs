@@ -9,9 +9,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
-use dyno_archive::secret::{holds_secret, is_possible_secret, is_secret, without_userinfo};
+use dyno_archive::secret::{
+    NOT_RECORDED, holds_secret, is_possible_secret, is_secret, without_userinfo,
+};
 use serde::{Deserialize, Deserializer, de};
 use sha2::{Digest as _, Sha256};
+
+use crate::secret_values::SecretValues;
 
 /// Variables of dyno's own environment that every program gets.
 const ALWAYS: [&str; 2] = ["PATH", "HOME"];
@@ -241,17 +245,10 @@ impl Environment {
         self.0.iter().map(record).collect()
     }
 
-    /// Redacts the values of secret variables in a text of the program, such as its log.
+    /// Values that no record of the program's output may hold.
     #[must_use]
-    pub fn without_secrets(&self, text: String) -> String {
-        /// Shorter values would match ordinary words.
-        const MIN_CHARS: usize = 6;
-        let variables = self.0.iter().map(|(name, value)| (name, value.to_string_lossy()));
-        let secrets = variables.filter(|(name, value)| {
-            Redaction::from_variable(name, value) == Some(Redaction::Secret)
-                && value.chars().count() >= MIN_CHARS
-        });
-        secrets.fold(text, |text, (_, value)| text.replace(&*value, SECRET))
+    pub fn secret_values(&self) -> SecretValues {
+        SecretValues::from_variables(self.0.iter().map(|(name, value)| (&**name, &**value)))
     }
 
     /// Variables for the key of a build, which identifies its artefact: all but `PLACES`. Secrets
@@ -280,9 +277,6 @@ impl Environment {
 /// Variables that name folders and sockets of the user, which do not change the artefact.
 const PLACES: [&str; 3] = ["HOME", "TMPDIR", "SSH_AUTH_SOCK"];
 
-/// Text that replaces a secret in records.
-pub const SECRET: &str = "(not recorded)";
-
 /// Reason why a value is not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Redaction {
@@ -305,7 +299,7 @@ impl Redaction {
 #[must_use]
 pub fn recorded_value(name: &str, value: &str) -> String {
     match Redaction::from_variable(name, value) {
-        Some(Redaction::Secret | Redaction::Perhaps) => SECRET.into(),
+        Some(Redaction::Secret | Redaction::Perhaps) => NOT_RECORDED.into(),
         None => without_userinfo(value),
     }
 }
@@ -316,7 +310,7 @@ fn key_value(name: &str, value: &str) -> String {
         Some(Redaction::Perhaps) => {
             Sha256::digest(value).iter().map(|byte| format!("{byte:02x}")).collect()
         }
-        Some(Redaction::Secret) => SECRET.into(),
+        Some(Redaction::Secret) => NOT_RECORDED.into(),
         None => without_userinfo(value),
     }
 }
@@ -371,15 +365,6 @@ mod tests {
     }
 
     #[test]
-    fn secrets_in_texts_are_redacted() {
-        let ours = ours(&[("MY_TOKEN", "Zq81hhTT"), ("PIN", "12"), ("NAME", "visible")]);
-        let inherit = ["MY_TOKEN", "PIN", "NAME"].map(|name| Inherit::parse(name).unwrap());
-        let environment = Environment::for_server(&ours, &inherit, Path::new("/tmp"));
-        let log = environment.without_secrets("using Zq81hhTT, 12, visible".into());
-        assert_eq!(log, format!("using {SECRET}, 12, visible"));
-    }
-
-    #[test]
     fn secrets_are_not_recorded() {
         for name in [
             "GITHUB_TOKEN",
@@ -394,7 +379,7 @@ mod tests {
             "SENTRY_DSN",
             "BUNDLE_GEMS__CONTRIBSYS__COM",
         ] {
-            assert_eq!(recorded_value(name, "hunter2"), SECRET, "{name}");
+            assert_eq!(recorded_value(name, "hunter2"), NOT_RECORDED, "{name}");
         }
         for (name, value) in [
             ("GRADLE_OPTS", "-Dhttps.proxyUser=me -Dhttps.proxyPassword=x"),
@@ -407,7 +392,7 @@ mod tests {
             ("http_proxy", "http://me:p w@proxy:3128"),
             ("NPM_CONFIG_X", "/bin/tool --password x"),
         ] {
-            assert_eq!(recorded_value(name, value), SECRET, "{name}={value}");
+            assert_eq!(recorded_value(name, value), NOT_RECORDED, "{name}={value}");
         }
     }
 

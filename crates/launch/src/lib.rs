@@ -17,6 +17,7 @@ pub mod log;
 mod minder;
 pub mod network;
 pub mod process;
+pub mod secret_values;
 mod self_exec;
 pub mod supervision;
 mod sys;

@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 
 use crate::folder;
 use crate::limits::{LOG_BYTES, LOG_CHECK_INTERVAL, LOG_TAIL_BYTES};
+use crate::secret_values::SecretValues;
 
 /// File with the output of a program.
 #[derive(Debug)]
@@ -25,29 +26,31 @@ pub struct Log {
     truncated_end: Mutex<Vec<u8>>,
     /// Number of truncations.
     truncations: AtomicUsize,
+    /// Secrets of the program's environment, which no text of its output has.
+    secrets: SecretValues,
 }
 
 impl Log {
-    /// Creates the file.
+    /// Creates the file. `secrets`: those of the program's environment.
     ///
     /// # Errors
     /// The file exists, or cannot be created.
-    pub fn create(path: &Path) -> io::Result<Log> {
+    pub fn create(path: &Path, secrets: SecretValues) -> io::Result<Log> {
         // Append mode: a write after a truncation goes to the new end.
         let file = folder::create(path, OpenOptions::new().read(true).append(true), 0o600)?;
-        Ok(Log { file, truncated_end: Mutex::default(), truncations: AtomicUsize::new(0) })
+        Ok(Log::new(file, secrets))
     }
 
     /// Creates a file without a name. The kernel removes it when its last descriptor is closed.
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn anonymous() -> io::Result<Log> {
-        Ok(Log {
-            file: tempfile::tempfile()?,
-            truncated_end: Mutex::default(),
-            truncations: AtomicUsize::new(0),
-        })
+    pub fn anonymous(secrets: SecretValues) -> io::Result<Log> {
+        Ok(Log::new(tempfile::tempfile()?, secrets))
+    }
+
+    fn new(file: File, secrets: SecretValues) -> Log {
+        Log { file, truncated_end: Mutex::default(), truncations: AtomicUsize::new(0), secrets }
     }
 
     /// The file as the output of a program.
@@ -70,10 +73,32 @@ impl Log {
         }
     }
 
-    /// Reads the bytes from an offset on. `None`: the log was truncated, so that they are
-    /// incomplete.
+    /// Erases the secrets from the file, which may outlive the program.
+    ///
+    /// # Errors
+    /// The file cannot be written. It is empty then.
+    pub fn erase_secrets(&self) -> io::Result<()> {
+        self.trim();
+        let output = read_end(&self.file, LOG_BYTES);
+        let text = self.secrets.erase(&output, &[0, output.len()]);
+        if text == String::from_utf8_lossy(&output) {
+            return Ok(());
+        }
+        self.file.set_len(0)?;
+        // The program has moved the file's position, which dyno shares.
+        self.file.write_all_at(text.as_bytes(), 0)
+    }
+
+    /// Text of a part of the output, without the secrets. It may begin or end within one.
     #[must_use]
-    pub fn text_from(&self, offset: u64) -> Option<Vec<u8>> {
+    pub fn text(&self, output: &[u8]) -> String {
+        self.secrets.erase(output, &[0, output.len()])
+    }
+
+    /// Reads the bytes from an offset on, with secrets: for comparisons, not for texts. `None`: the
+    /// log was truncated, so that they are incomplete.
+    #[must_use]
+    pub fn bytes_from(&self, offset: u64) -> Option<Vec<u8>> {
         let length = self.file.metadata().map_or(0, |m| m.len());
         let bytes = read_end(&self.file, length.saturating_sub(offset));
         // Checked after reading, because the log may be truncated meanwhile.
@@ -92,13 +117,16 @@ impl Log {
         self.len() == 0
     }
 
-    /// Last lines, together at most [`LOG_TAIL_BYTES`].
+    /// Last lines without the secrets, together at most [`LOG_TAIL_BYTES`] before their erasure.
     #[must_use]
     pub fn tail(&self, lines: usize) -> String {
         let mut bytes = self.truncated_end.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // Output was lost here if it was written during a truncation.
+        let joint = bytes.len();
         bytes.extend(read_end(&self.file, LOG_TAIL_BYTES));
         let from = bytes.len().saturating_sub(LOG_TAIL_BYTES as usize);
-        let text = String::from_utf8_lossy(&bytes[from..]);
+        let cuts = [0, joint.saturating_sub(from), bytes.len() - from];
+        let text = self.secrets.erase(&bytes[from..], &cuts);
         let all_lines: Vec<&str> = text.lines().collect();
         all_lines[all_lines.len().saturating_sub(lines)..].join("\n")
     }
@@ -112,21 +140,31 @@ pub struct LogFollower<'a> {
     offset: u64,
     /// Beginning of a line that is not complete yet.
     partial_line: Vec<u8>,
+    /// Position in `partial_line` at which a truncation removed output.
+    cut: Option<usize>,
+    /// Number of truncations at the last read.
+    truncations: usize,
 }
 
 impl<'a> LogFollower<'a> {
     #[must_use]
     pub fn new(log: &'a Log) -> LogFollower<'a> {
-        LogFollower { log, offset: 0, partial_line: Vec::new() }
+        let (partial_line, cut) = (Vec::new(), None);
+        LogFollower { log, offset: 0, partial_line, cut, truncations: 0 }
     }
 
-    /// Passes each new complete line to `on_line`. Lines that a truncation has removed meanwhile
-    /// are skipped.
+    /// Passes each new complete line to `on_line`, without the secrets. Lines that a truncation has
+    /// removed meanwhile are skipped.
     pub fn read_lines(&mut self, on_line: &mut dyn FnMut(&str)) {
         let length = self.log.file.metadata().map_or(0, |m| m.len());
+        let truncations = self.log.truncations.load(Ordering::Acquire);
         if length < self.offset {
             self.offset = 0;
         }
+        if self.offset == 0 || truncations != self.truncations {
+            self.cut = Some(self.partial_line.len());
+        }
+        self.truncations = truncations;
         let mut bytes = vec![0; 64 * 1024];
         while let Ok(n @ 1..) = self.log.file.read_at(&mut bytes, self.offset) {
             self.offset += n as u64;
@@ -135,16 +173,22 @@ impl<'a> LogFollower<'a> {
         let Some(end) = self.partial_line.iter().rposition(|byte| *byte == b'\n') else { return };
         let partial_line = self.partial_line.split_off(end + 1);
         let complete = std::mem::replace(&mut self.partial_line, partial_line);
-        complete[..end]
-            .split(|byte| *byte == b'\n')
-            .for_each(|line| on_line(&String::from_utf8_lossy(line)));
+        let text = self.text(&complete[..end]);
+        text.split('\n').for_each(on_line);
+    }
+
+    /// Text of output up to the end of a line, without the secrets.
+    fn text(&mut self, output: &[u8]) -> String {
+        let cuts = [self.cut.take().unwrap_or(0), output.len()];
+        self.log.secrets.erase(output, &cuts)
     }
 
     /// Passes all remaining lines to `on_line`, including an incomplete last one.
     pub fn finish(mut self, on_line: &mut dyn FnMut(&str)) {
         self.read_lines(on_line);
         if !self.partial_line.is_empty() {
-            on_line(&String::from_utf8_lossy(&self.partial_line));
+            let partial_line = std::mem::take(&mut self.partial_line);
+            on_line(&self.text(&partial_line));
         }
     }
 }
@@ -198,13 +242,14 @@ impl Drop for LogTrimmer {
 mod tests {
     use super::*;
 
+    use std::ffi::OsStr;
     use std::io::Write as _;
 
     #[test]
     fn log_is_bounded_and_keeps_its_end() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("log");
-        let log = Log::create(&path).unwrap();
+        let log = Log::create(&path, SecretValues::default()).unwrap();
         let mut writer = log.file.try_clone().unwrap();
         let line = "x".repeat(99);
         let mut longest = 0;
@@ -227,10 +272,61 @@ mod tests {
         assert_eq!(log.tail(2), format!("{line}\n{line}"));
     }
 
+    const TOKEN: &str = "Zq81-hhTT-0123456789";
+
+    fn log_with_token(folder: &Path) -> Log {
+        let secrets = SecretValues::from_variables([("MY_TOKEN", OsStr::new(TOKEN))]);
+        Log::create(&folder.join("log"), secrets).unwrap()
+    }
+
+    #[test]
+    fn followed_lines_have_no_secret_of_two_reads() {
+        let root = tempfile::tempdir().unwrap();
+        let log = log_with_token(root.path());
+        let mut writer = log.file.try_clone().unwrap();
+        let mut follower = LogFollower::new(&log);
+        let mut lines = Vec::new();
+        for part in ["a ", &TOKEN[..9], &TOKEN[9..], " b\n", &TOKEN[..9]] {
+            writer.write_all(part.as_bytes()).unwrap();
+            follower.read_lines(&mut |line| lines.push(line.to_string()));
+        }
+        // The rest of the line is lost in a truncation, and the next one begins within the secret.
+        log.file.set_len(0).unwrap();
+        writeln!(writer, "{} c", &TOKEN[12..]).unwrap();
+        follower.read_lines(&mut |line| lines.push(line.to_string()));
+        writer.write_all(TOKEN[..15].as_bytes()).unwrap();
+        follower.finish(&mut |line| lines.push(line.to_string()));
+        let mark = dyno_archive::secret::NOT_RECORDED;
+        let expected = [format!("a {mark} b"), format!("{mark}{mark} c"), mark.into()];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn tail_has_no_secret_cut_at_its_beginning_or_end() {
+        let root = tempfile::tempdir().unwrap();
+        let log = log_with_token(root.path());
+        let mut writer = log.file.try_clone().unwrap();
+        let rest = "x".repeat(LOG_TAIL_BYTES as usize - 8 - 9);
+        write!(writer, "{TOKEN}{rest}{}", &TOKEN[..9]).unwrap();
+        let mark = dyno_archive::secret::NOT_RECORDED;
+        assert_eq!(log.tail(20), format!("{mark}{rest}{mark}"));
+    }
+
+    #[test]
+    fn stored_log_has_no_secrets() {
+        let root = tempfile::tempdir().unwrap();
+        let log = log_with_token(root.path());
+        let mut writer = log.file.try_clone().unwrap();
+        write!(writer, "a {TOKEN}\n\u{FFFD}b").unwrap();
+        log.erase_secrets().unwrap();
+        let stored = std::fs::read_to_string(root.path().join("log")).unwrap();
+        assert_eq!(stored, format!("a {}\n\u{FFFD}b", dyno_archive::secret::NOT_RECORDED));
+    }
+
     #[test]
     fn tail_of_a_long_line_is_bounded() {
         let root = tempfile::tempdir().unwrap();
-        let log = Log::create(&root.path().join("log")).unwrap();
+        let log = Log::create(&root.path().join("log"), SecretValues::default()).unwrap();
         log.file.try_clone().unwrap().write_all(&vec![b'x'; 1 << 20]).unwrap();
         assert_eq!(log.tail(20).len() as u64, LOG_TAIL_BYTES);
     }

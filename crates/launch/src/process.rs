@@ -121,7 +121,6 @@ pub struct Process {
     pub exec_ns: u64,
     pub sampler: Sampler,
     log: Arc<Log>,
-    environment: Environment,
     _trimmer: LogTrimmer,
     workspace: Workspace,
     is_cleaned_up: bool,
@@ -131,7 +130,8 @@ impl Process {
     /// Starts the command, and registers its processes with the guard.
     pub fn start(spec: ProcessSpec) -> io::Result<Process> {
         let workspace = spec.workspace;
-        let log = Arc::new(Log::create(&workspace.work.join(LOG))?);
+        let secrets = spec.environment.secret_values();
+        let log = Arc::new(Log::create(&workspace.work.join(LOG), secrets)?);
         let mut command = Command::new(&spec.command[0]);
         spec.environment.apply(&mut command);
         command.args(&spec.command[1..]).env(COOKIE, &workspace.name).current_dir(&spec.folder);
@@ -154,7 +154,6 @@ impl Process {
             exec_ns,
             sampler,
             log,
-            environment: spec.environment,
             _trimmer,
             workspace,
             is_cleaned_up: false,
@@ -231,7 +230,7 @@ impl Process {
     /// Last lines of the subject's output, without the secrets of its environment.
     #[must_use]
     pub fn log_tail(&self) -> String {
-        self.environment.without_secrets(self.log.tail(20))
+        self.log.tail(20)
     }
 
     /// How often the kernel has killed a process for exceeding the memory limit.

@@ -63,6 +63,7 @@ enum OutputCheck {
 
 impl ToolCommand<'_> {
     /// Runs the command with its output in a log, and passes each line to `on_line` while it runs.
+    /// The log is one for the command's environment, whose secrets are erased.
     pub fn run(
         self,
         log: &Log,
@@ -76,10 +77,11 @@ impl ToolCommand<'_> {
             OutputCheck::Continue
         });
         follower.finish(on_line);
+        log.erase_secrets()?;
         end
     }
 
-    /// Runs the command and returns its standard output.
+    /// Runs the command and returns its standard output, without the secrets of its environment.
     pub fn read_output(self, supervision: &Supervision<'_>) -> ToolOutcome {
         self.try_read_output(supervision)
             .unwrap_or_else(|error| ToolOutcome::Unfinished(format!("could not be run ({error})")))
@@ -100,7 +102,8 @@ impl ToolCommand<'_> {
             ToolEnd::Ended { status, .. } => {
                 let mut bytes = vec![0; length(&output).min(OUTPUT_BYTES) as usize];
                 output.read_exact_at(&mut bytes, 0)?;
-                ToolOutcome::Ended { status, output: String::from_utf8_lossy(&bytes).into_owned() }
+                let output = self.environment.secret_values().erase(&bytes, &[bytes.len()]);
+                ToolOutcome::Ended { status, output }
             }
             ToolEnd::TimedOut => ToolOutcome::Unfinished(format!(
                 "had not ended after {}",
@@ -211,7 +214,8 @@ impl ServerCommand {
     /// The command failed; as the end of a sentence, with the last lines of its output.
     pub fn run(&self, supervision: &Supervision<'_>) -> Result<u64, String> {
         let ServerCommand { command, folder, environment, deadline, network } = self;
-        let log = Log::anonymous().map_err(|error| format!("could not be run ({error})"))?;
+        let log = Log::anonymous(environment.secret_values())
+            .map_err(|error| format!("could not be run ({error})"))?;
         let tool = ToolCommand { command, folder, environment, deadline: *deadline };
         let end = network
             .as_server(|| tool.run(&log, supervision, &mut |_| {}))
@@ -281,6 +285,42 @@ mod tests {
             );
             assert!(!is_running("sleep 98764") && !is_running("sleep 98763"));
         }
+    }
+
+    #[test]
+    fn output_of_commands_has_no_secrets() {
+        let root = tempfile::tempdir().unwrap();
+        let mut environment = Environment::for_server(&DynoVariables::read(), &[], root.path());
+        environment.set("MY_TOKEN", "Zq81-hhTT");
+        environment.set("DB_PASS", "swordfish");
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let command = "echo $MY_TOKEN, $DB_PASS; printf %s $MY_TOKEN | base64; exit 1";
+        let tool = ToolCommand {
+            command,
+            folder: root.path(),
+            environment: &environment,
+            deadline: PATIENCE,
+        };
+        let expected = "(not recorded), (not recorded)\n(not recorded)";
+        let answer = tool.read_output(&supervision);
+        let ToolOutcome::Ended { output, .. } = answer else { panic!("{answer:?}") };
+        assert_eq!(output.trim_end(), expected);
+        let log = Log::create(&root.path().join("log"), environment.secret_values()).unwrap();
+        let mut lines = Vec::new();
+        tool.run(&log, &supervision, &mut |line| lines.push(line.to_string())).unwrap();
+        assert_eq!(lines.join("\n"), expected);
+        assert_eq!(log.tail(20), expected);
+        assert_eq!(std::fs::read_to_string(root.path().join("log")).unwrap().trim_end(), expected);
+        let command = ServerCommand {
+            command: command.into(),
+            folder: root.path().into(),
+            environment,
+            deadline: PATIENCE,
+            network: Network::default(),
+        };
+        let error = command.run(&supervision).unwrap_err();
+        assert_eq!(error, format!("ended with exit status: 1:\n{expected}"));
     }
 
     #[test]

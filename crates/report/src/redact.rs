@@ -24,7 +24,7 @@ use dyno_analysis::Report;
 use dyno_analysis::compare::ComparisonResult;
 use dyno_archive::plan::{Plan, Request};
 use dyno_archive::secret::{
-    holds_secret, is_credential, is_secret, may_be_secret, without_escapes,
+    holds_secret, is_credential, is_distinctive, is_secret, may_be_secret, without_escapes,
 };
 
 use report_texts::{
@@ -34,13 +34,6 @@ use report_texts::{
 
 /// Text that replaces a secret.
 pub const MARK: &str = "(withheld)";
-
-/// Minimum length of a value that is erased elsewhere. Shorter ones would match ordinary words.
-const MIN_CHARS: usize = 6;
-
-/// Minimum length of a value that is erased from requests and dyno's own sentences. Shorter ones
-/// could match their words and codes.
-const MIN_DISTINCTIVE_CHARS: usize = 8;
 
 /// Number of distinct values that were withheld.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -280,14 +273,6 @@ impl Secrets {
         self.parts.extend(Some(decoded).filter(|decoded| decoded != value));
         MARK.into()
     }
-}
-
-/// Whether a value is unlikely to be an ordinary word: it is long, with letters and digits.
-fn is_distinctive(value: &str) -> bool {
-    let has = |is: fn(&char) -> bool| value.chars().any(|c| is(&c));
-    value.chars().count() >= MIN_DISTINCTIVE_CHARS
-        && has(char::is_ascii_digit)
-        && has(|c| c.is_alphabetic())
 }
 
 #[cfg(test)]

@@ -179,7 +179,8 @@ impl Recipe<'_> {
     ) -> Result<Receipt, String> {
         let (out, source, temporary) = (folder.out(), folder.source(), folder.temporary());
         let io = |e: io::Error| folder.error(&e);
-        let log = Log::create(&folder.0.join("build.log")).map_err(io)?;
+        let secrets = environment.secret_values();
+        let log = Log::create(&folder.0.join("build.log"), secrets).map_err(io)?;
         let deadline = self.spec.deadline.duration();
         let tool = ToolCommand { command, folder: &source, environment, deadline };
         let ending =

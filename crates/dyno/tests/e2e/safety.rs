@@ -2,7 +2,7 @@
 //! of different experiments in one report.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -185,6 +185,91 @@ fn build_option_secrets_are_not_recorded() {
     {
         let receipt = fs::read_to_string(build.join("receipt.json")).unwrap_or_default();
         assert!(!receipt.contains("hunter2"));
+    }
+}
+
+/// Secrets of the environment: by name, possible ones, and within another value.
+const INHERITED: [(&str, &str); 4] = [
+    ("NPM_TOKEN", "npm-Leak-1111"),
+    ("DB_PASS", "swordfish"),
+    ("MY_PAT", "pat leak+2222"),
+    ("STORE_URL", "https://me:Url-Leak-3@x.test/"),
+];
+
+/// The secrets in an output, as written and percent-encoded.
+fn leaks(output: &str) -> Vec<&'static str> {
+    let known = ["npm-Leak-1111", "npm%2DLeak", "swordfish", "pat leak", "Url-Leak"];
+    known.into_iter().filter(|secret| output.contains(secret)).collect()
+}
+
+/// Adds a back end whose command for `seed` fails, and subjects that fail as well.
+fn add_leaking_parts(place: &Place) {
+    const PRINT: &str = "echo v $NPM_TOKEN $(echo $NPM_TOKEN | sed s/-/%2D/) $DB_PASS \
+                         pg://u:$DB_PASS@h $MY_PAT $STORE_URL";
+    let names = INHERITED.map(|(name, _)| name);
+    let inherit = format!("inherit = {names:?}");
+    let version = format!("[version]\ncommand = {PRINT:?}");
+    let build = |end: &str| {
+        let command = format!("{PRINT}; {PRINT} >&2; {end}");
+        format!("[build]\ncommand = {command:?}\ninputs = []\n{inherit}\n{version}")
+    };
+    add(place, "unbuilt", &build("exit 1"), "", "");
+    add(place, "dead", &build("true"), &format!("{PRINT}; exit 7; "), &inherit);
+    add(place, "front", "", "", "env = { STORE = \"{store.port}\" }");
+    let folder = place.path().join("backends/store");
+    fs::create_dir_all(&folder).unwrap();
+    let seed = format!("{PRINT}; printf %s $NPM_TOKEN | head -c 12; exit 1");
+    let text = format!(
+        "title = \"The store\"\n[start]\ncommand = [{DYNO:?}, \"serve-null\", \"--port\", \
+         \"{{port}}\"]\n{inherit}\n[seed]\ncommand = {seed:?}\n"
+    );
+    fs::write(folder.join("backend.toml"), text).unwrap();
+}
+
+/// All files below a folder, with their text.
+fn files_below(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        match path.is_dir() {
+            true => found.extend(files_below(&path)),
+            false => {
+                let bytes = fs::read(&path).unwrap();
+                found.push((path, String::from_utf8_lossy(&bytes).into_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// Commands and servers print the values of variables that dyno does not record.
+#[test]
+fn printed_secrets_are_in_no_output() {
+    let place = Place::new();
+    add_leaking_parts(&place);
+    place.write_suite(&["unbuilt", "dead", "front", "null"], "[[backends]]\nuse = \"store\"");
+    let dyno = |arguments: &[&str]| {
+        let output =
+            place.command(Path::new(DYNO)).args(arguments).envs(INHERITED).output().unwrap();
+        let output = text(&output);
+        assert_eq!(leaks(&output), [""; 0], "{arguments:?}: {output}");
+        output
+    };
+    let output = dyno(&["run", "suite.toml"]);
+    assert!(output.contains("v (not recorded)"), "{output}");
+    let run = place.run_folder().unwrap();
+    for format in ["text", "json", "html", "markdown", "csv"] {
+        dyno(&["report", run.to_str().unwrap(), "--format", format]);
+    }
+    dyno(&["plan", "suite.toml"]);
+    dyno(&["subjects", "check", "dead"]);
+    dyno(&["subjects", "build", "unbuilt"]);
+    let start = |number: &str| fs::read_to_string(run.join("starts").join(number)).unwrap();
+    let starts = ["000.json", "001.json"].map(start).concat();
+    assert!(starts.contains("`seed` ended") && starts.contains("status: 7"), "{starts}");
+    for folder in [run, place.path().join("cache")] {
+        for (path, text) in files_below(&folder) {
+            assert_eq!(leaks(&text), [""; 0], "{}: {text}", path.display());
+        }
     }
 }
 

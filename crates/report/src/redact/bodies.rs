@@ -2,12 +2,12 @@
 //! logs.
 
 use dyno_archive::secret::{
-    end_of_authority, is_credential, is_secret, is_secret_field, is_secret_parameter,
-    may_be_secret_header, with_parameters, without_escapes,
+    MIN_ERASED_CHARS, end_of_authority, is_credential, is_distinctive, is_secret, is_secret_field,
+    is_secret_parameter, may_be_secret_header, with_parameters, without_escapes,
 };
 use serde_json::Value;
 
-use super::{MARK, MIN_CHARS, Secrets, is_distinctive, scan, value};
+use super::{MARK, Secrets, scan, value};
 
 impl Secrets {
     /// Withholds a header's value if it is or may be a secret.
@@ -170,7 +170,7 @@ impl Secrets {
     pub(super) fn log(&mut self, text: &str) -> String {
         let text = self.without_user(text);
         self.without_spans(&text, |secret| {
-            secret.chars().count() >= MIN_CHARS
+            secret.chars().count() >= MIN_ERASED_CHARS
                 && (is_distinctive(secret) || value::looks_random(secret))
         })
     }

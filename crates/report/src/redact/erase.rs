@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_analysis::Report;
 use dyno_archive::plan::{Body, Request};
+use dyno_archive::secret::{MIN_ERASED_CHARS, is_distinctive};
 use serde_json::Value;
 
 use super::bodies::change_texts;
 use super::report_texts::{own_texts, workload_names};
-use super::{MARK, MIN_CHARS, Secrets, is_distinctive};
+use super::{MARK, Secrets};
 
 impl Secrets {
     /// Replaces each secret that cannot be an ordinary word. It is for requests and dyno's own
@@ -19,7 +20,7 @@ impl Secrets {
 
     /// Replaces each secret, even if it is an ordinary word. It is for foreign texts.
     pub(super) fn erase_from_foreign(&self, text: &str) -> String {
-        self.erase_all(text, |value| value.chars().count() >= MIN_CHARS)
+        self.erase_all(text, |value| value.chars().count() >= MIN_ERASED_CHARS)
     }
 
     /// Erases secrets from all names, in fields and in dyno's texts. Distinct names stay distinct,

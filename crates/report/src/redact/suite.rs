@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::secret::{holds_secret, is_credential, may_be_secret};
+use dyno_archive::secret::{MIN_ERASED_CHARS, holds_secret, is_credential, may_be_secret};
 
-use super::{MIN_CHARS, Secrets};
+use super::Secrets;
 
 impl Secrets {
     /// Withholds the string values of secret names in TOML. The file is searched as text, because
@@ -45,7 +45,7 @@ impl Secrets {
 
     /// Whether a text was withheld elsewhere. Short texts do not count.
     fn is_withheld(&self, text: &str) -> bool {
-        text.chars().count() >= MIN_CHARS && self.values.iter().any(|value| value == text)
+        text.chars().count() >= MIN_ERASED_CHARS && self.values.iter().any(|value| value == text)
     }
 }
 

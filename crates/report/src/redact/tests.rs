@@ -578,6 +578,21 @@ fn ambiguous_secret_is_erased_elsewhere_unless_word() {
 }
 
 #[test]
+fn mark_of_record_is_kept() {
+    let kept = [
+        "token=(not recorded) a",
+        "password: (not recorded), b",
+        "Authorization: Bearer (not recorded)",
+        "https://me:(not recorded)@h/",
+    ];
+    for line in kept {
+        assert_eq!(Secrets::default().log(line), line);
+    }
+    let line = "Cookie: a=Zq81hhTT01; b=(not recorded)";
+    assert!(!Secrets::default().log(line).contains("Zq81hhTT01"));
+}
+
+#[test]
 fn form_in_quotation_marks_is_withheld() {
     let redacted = |line: &str| Secrets::default().log(line);
     assert_eq!(redacted("the body has no \"pin=12x\""), "the body has no \"pin=(withheld)\"");

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use dyno_archive::secret::{is_scheme, small_letters};
+use dyno_archive::secret::{NOT_RECORDED, STATES, is_scheme, small_letters};
 
 pub(super) const QUOTES: [char; 3] = ['"', '\'', '`'];
 
@@ -18,12 +18,6 @@ pub(super) enum Value {
 
 /// Words that replace a value.
 const NONE: &str = " none null nil true false undefined redacted filtered masked hidden withheld ";
-
-/// Words about a value in settings and logs.
-const STATES: &str = " yes no on off ok set unset empty missing required invalid expired valid \
-                      present absent bearer basic digest string optional disabled enabled failed \
-                      denied rejected refused revoked unknown incorrect mismatch created deleted \
-                      started ended closed opened resumed accepted received unused found default ";
 
 /// Words that are common in sentences.
 const PROSE: &str = " not is was are the a an and or for how of to in as must should can cannot \
@@ -95,11 +89,19 @@ pub(super) fn ranges(name: &str, text: &str, kind: &Value) -> Vec<Range<usize>> 
     };
     // A placeholder stands for a value.
     let is_literal = !value.is_empty() && !value.starts_with(['{', '$']);
-    if is_secret && is_literal && !is_harmless(name, value) {
+    if is_secret && is_literal && !is_erased(remainder, end) && !is_harmless(name, value) {
         single(start..start + end)
     } else {
         Vec::new()
     }
+}
+
+/// Whether the record of a value already has a mark in its place. The mark has two words.
+fn is_erased(text: &str, end: usize) -> bool {
+    let Some((first, last)) = NOT_RECORDED.split_once(' ') else { return false };
+    let before = text[..end].strip_suffix(first).map(str::trim);
+    before.is_some_and(|before| before.is_empty() || is_scheme(before))
+        && text[end..].trim_start().starts_with(last)
 }
 
 fn single(range: Range<usize>) -> Vec<Range<usize>> {

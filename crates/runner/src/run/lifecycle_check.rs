@@ -196,8 +196,7 @@ impl Runner<'_> {
         let elapsed = began.elapsed();
         let result = refusal(status, elapsed, &process.log_tail());
         let result = result.and_then(|message| {
-            check_output(&promise.prints, &printed_since(&process.log(), 0)?, ports.plain)
-                .map(|()| message)
+            check_output(&promise.prints, &process.log(), 0, ports.plain).map(|()| message)
         });
         let files = self.runtime_files(&process);
         process.stop(recipe.definition.stop.signal, recipe.definition.stop.deadline_ns, || {
@@ -225,7 +224,7 @@ impl Runner<'_> {
         let signal = definition.stop.signal;
         hold(true);
         let (was_in_flight, result, stop) = thread::scope(|scope| {
-            let request = scope.spawn(|| exchange::run(check, client, ServerLoad::Idle));
+            let request = scope.spawn(|| run_check(check, client, &log));
             let is_in_flight =
                 !relays.is_empty() && wait_for(CHECK / 2, || before.has_new_requests(&relays));
             let release = scope.spawn(|| {
@@ -250,7 +249,7 @@ impl Runner<'_> {
             });
         }
         let elapsed = exit_seconds(stop, signal, promise.within)?;
-        check_output(&promise.prints, &printed_since(&log, before.printed)?, port)?;
+        check_output(&promise.prints, &log, before.printed, port)?;
         if !relays.is_empty() && !was_in_flight {
             return Err(Problem::Late(format!("{NOTHING_IN_FLIGHT}: {}", result.got)));
         }
@@ -395,7 +394,7 @@ fn check_serving(
     };
     let mut message = Vec::new();
     if !check.requests.is_empty() {
-        let result = exchange::run(check, first_client(&start.part.listeners)?, ServerLoad::Idle);
+        let result = run_check(check, first_client(&start.part.listeners)?, &log);
         match (result.ok, result.has_response) {
             (true, _) => message.push(result.got),
             (false, true) => return Err(Problem::Wrong(result.got)),
@@ -403,13 +402,13 @@ fn check_serving(
         }
     }
     wait_for_expected(promise, start, &mark)?;
-    check_output(&promise.prints, &printed_since(&log, mark.printed)?, start.port)?;
+    check_output(&promise.prints, &log, mark.printed, start.port)?;
     for (backend, sighting) in &promise.asks {
         let requests = mark.requests_since(start, backend)?;
         let n = sighting.count(requests.iter().map(Vec::as_slice), start.port);
         let Sighting { matches, .. } = sighting;
         if !sighting.times.admits(n) {
-            let first = request_lines(&requests);
+            let first = log.text(request_lines(&requests).as_bytes());
             return Err(Problem::Wrong(format!(
                 "the server sent {backend} {matches} {n} times, and its first requests \
                  were:{first}"
@@ -491,6 +490,13 @@ impl Mark {
     }
 }
 
+/// Runs a check at an idle server. A response may quote the secrets of its environment, which the
+/// result leaves out.
+fn run_check(check: &Check, client: &ProbeClient, log: &Log) -> CheckResult {
+    let result = exchange::run(check, client, ServerLoad::Idle);
+    CheckResult { got: log.text(result.got.as_bytes()), ..result }
+}
+
 fn first_client(listeners: &[Arc<CheckedListener>]) -> Result<&ProbeClient, Problem> {
     let first = listeners.first().map(|listener| &listener.client);
     first.ok_or_else(|| {
@@ -501,7 +507,7 @@ fn first_client(listeners: &[Arc<CheckedListener>]) -> Result<&ProbeClient, Prob
 /// Returns the lines that were printed since a position of the log. The first line may have begun
 /// earlier.
 fn printed_since(log: &Log, position: u64) -> Result<Vec<Vec<u8>>, Problem> {
-    let text = log.text_from(position).ok_or_else(|| {
+    let text = log.bytes_from(position).ok_or_else(|| {
         Problem::Late("the server printed more than dyno keeps, so its output is unknown".into())
     })?;
     Ok(text
@@ -515,13 +521,14 @@ fn expects_more(sighting: &Sighting, texts: &[Vec<u8>], port: u16) -> bool {
     sighting.times.wants_more_than(sighting.count(texts.iter().map(Vec::as_slice), port))
 }
 
-/// Checks that the expected lines were printed as often as promised.
-fn check_output(prints: &[Sighting], lines: &[Vec<u8>], port: u16) -> Result<(), Problem> {
+/// Checks that the expected lines were printed as often as promised, since a position of the log.
+fn check_output(prints: &[Sighting], log: &Log, position: u64, port: u16) -> Result<(), Problem> {
+    let lines = printed_since(log, position)?;
     for sighting in prints {
         let n = sighting.count(lines.iter().map(Vec::as_slice), port);
         if !sighting.times.admits(n) {
             let last = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
-            let last: Vec<_> = last.iter().map(|line| String::from_utf8_lossy(line)).collect();
+            let last: Vec<_> = last.iter().map(|line| log.text(line)).collect();
             let output = match last.is_empty() {
                 true => " and nothing else".into(),
                 false => format!("; its last lines were:\n{}", last.join("\n")),

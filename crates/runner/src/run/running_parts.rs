@@ -19,6 +19,7 @@ use dyno_contract::contracts::{Check, protocol_checks};
 use dyno_contract::exchange::ServerLoad;
 use dyno_contract::listener::Listener;
 use dyno_launch::process::Process;
+use dyno_launch::secret_values::SecretValues;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::ServerCommand;
 use dyno_observer::kernel_probes::PartyMonitor;
@@ -421,17 +422,21 @@ pub(super) struct CheckedListener {
     pub(super) checks: Vec<Check>,
     /// Names of checks that it may fail.
     waive: Vec<String>,
+    /// Secrets of its part's environment, which a response may quote.
+    secrets: SecretValues,
 }
 
 impl CheckedListener {
     pub(super) fn new(
         definition: &Definition,
         listener: &Listener,
+        secrets: SecretValues,
     ) -> Result<CheckedListener, String> {
         Ok(CheckedListener {
             client: ProbeClient::new(listener)?,
             checks: protocol_checks(&definition.contracts, listener.protocol).cloned().collect(),
             waive: definition.waive.clone(),
+            secrets,
         })
     }
 
@@ -441,7 +446,8 @@ impl CheckedListener {
 
     pub(super) fn run(&self, check: &Check, server_load: ServerLoad) -> CheckResult {
         let waived = check.is_named_in(&self.waive, self.listener().protocol);
-        CheckResult { waived, ..contract_check::run(check, &self.client, server_load) }
+        let result = contract_check::run(check, &self.client, server_load);
+        CheckResult { waived, got: self.secrets.erase(result.got.as_bytes(), &[]), ..result }
     }
 }
 

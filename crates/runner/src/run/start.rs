@@ -26,6 +26,7 @@ use dyno_launch::group::{self, Groups};
 use dyno_launch::log::LogFollower;
 use dyno_launch::network::Network;
 use dyno_launch::process::{self, Process, Workspace};
+use dyno_launch::secret_values::SecretValues;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::ServerCommand;
 use dyno_launch::{folder, open_files_hard_limit};
@@ -309,7 +310,6 @@ impl Runner<'_> {
             .map_err(|error| harness(error.to_string()))?
             .map_err(harness)?;
         let certs = setup.certs.as_ref();
-        let listeners = checked_listeners(definition, ports, certs).map_err(harness)?;
         let workspace = Workspace::make(number, &setup.groups, self.guard)
             .map_err(|e| harness(e.to_string()))?;
         record.limits = group::limit(
@@ -329,6 +329,8 @@ impl Runner<'_> {
             is_profiled,
         )
         .map_err(harness)?;
+        let secrets = settings.environment.secret_values();
+        let listeners = checked_listeners(definition, ports, certs, &secrets).map_err(harness)?;
         let spec = settings.spec(recipe, workspace).map_err(harness)?;
         let started = recipe.network.as_server(|| Process::start(spec)).flatten();
         let process = started.map_err(|error| Failure {
@@ -430,9 +432,11 @@ fn checked_listeners(
     definition: &Definition,
     ports: Ports,
     certs: Option<&Certs>,
+    secrets: &SecretValues,
 ) -> Result<Vec<Arc<CheckedListener>>, String> {
     let listeners = definition.protocols.iter().map(|&protocol| ports.listener(protocol, certs));
-    listeners.map(|listener| CheckedListener::new(definition, &listener).map(Arc::new)).collect()
+    let checked = |listener| CheckedListener::new(definition, &listener, secrets.clone());
+    listeners.map(|listener| checked(listener).map(Arc::new)).collect()
 }
 
 /// Returns the length of the variable [`PADDING`] in a start's environment: up to a page, in steps

@@ -13,6 +13,7 @@ use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample, TrialRecord};
 use dyno_contract::exchange::ServerLoad;
+use dyno_launch::log::Log;
 use dyno_launch::supervision::Interrupts;
 use dyno_observer::kernel_probes::{CallCounter, PartyMonitor};
 use dyno_observer::probes::Probes;
@@ -47,7 +48,11 @@ impl Runner<'_> {
         probes: &Probes,
     ) -> Result<Vec<MeasuredTrial>, String> {
         let specs = self.specs(trials)?;
-        let prechecks: Vec<Option<CheckResult>> = specs.iter().map(check_responses).collect();
+        let prechecks: Vec<Option<CheckResult>> = specs
+            .iter()
+            .zip(trials.iter())
+            .map(|(spec, (_, launched))| check_responses(spec, &launched.subject.process.log()))
+            .collect();
         let trial_indices: Vec<usize> = trials.iter().map(|(trial, _)| *trial).collect();
         let event_sink: RefCell<&mut dyn FnMut(RunEvent<'_>)> = RefCell::new(&mut *self.on_event);
         let on_event = |event: RunEvent<'_>| (event_sink.borrow_mut())(event);
@@ -225,8 +230,9 @@ impl MonitorResults {
 }
 
 /// Fully checks, before the load, the responses of which the load checks only a sample. An
-/// unexpected response is a failed check of the trial. The load still runs.
-fn check_responses(spec: &load::LoadSpec) -> Option<CheckResult> {
+/// unexpected response is a failed check of the trial. The load still runs. `log`: that of the
+/// server, whose secrets a response may quote.
+fn check_responses(spec: &load::LoadSpec, log: &Log) -> Option<CheckResult> {
     let mismatch = load::preflight(spec).err()?;
     Some(CheckResult {
         of_life: false,
@@ -238,7 +244,7 @@ fn check_responses(spec: &load::LoadSpec) -> Option<CheckResult> {
         asked: String::new(),
         expected: String::new(),
         // The caveat that quotes it has its own advice.
-        got: hint::split(&mismatch.message).0.into(),
+        got: log.text(hint::split(&mismatch.message).0.as_bytes()),
     })
 }
 

@@ -161,7 +161,7 @@ impl Bench<'_> {
         environment: &Environment,
         deadline: Duration,
     ) -> anyhow::Result<Result<(), String>> {
-        let log = Log::anonymous()?;
+        let log = Log::anonymous(environment.secret_values())?;
         let tool = ToolCommand { command, folder, environment, deadline };
         Ok(match tool.run(&log, &self.supervision, &mut |_| {})? {
             ToolEnd::Ended { status, .. } if status.success() => Ok(()),
