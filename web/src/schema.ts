@@ -2594,6 +2594,10 @@ export interface PriceResult {
 export interface WarmUpResult {
   ended: WarmUpEnd;
   /**
+   * Requests without a correct response, over all workloads. They are in no number of a step.
+   */
+  failed: number;
+  /**
    * Whether it was judged by throughput and CPU time per request, rather than by throughput
    * alone.
    */
