@@ -260,6 +260,9 @@ fn misbehave(options: &Options) {
 fn answer(head: &request::RequestHead<'_>, options: &Options) -> Vec<u8> {
     let late = ANSWERED.load(Ordering::Relaxed) >= options.after;
     let wrong = options.mode == "wrong" && late;
+    if options.mode == "mute" && late && head.target == b"/json" {
+        forever();
+    }
     let escapes = options.mode == "escapes" && late;
     let count = ANSWERED.load(Ordering::Relaxed).to_string();
     let (status, kind, body): (u16, &str, &[u8]) = match head.target {

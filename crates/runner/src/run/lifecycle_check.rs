@@ -220,7 +220,7 @@ impl Runner<'_> {
         let signal = definition.stop.signal;
         hold(true);
         let (was_in_flight, result, stopped) = thread::scope(|scope| {
-            let request = scope.spawn(|| exchange::run(check, client, ServerLoad::Idle));
+            let request = scope.spawn(|| exchange::run(check, client, ServerLoad::Ending));
             let is_in_flight =
                 !relays.is_empty() && wait_for(CHECK / 2, || before.has_new_requests(&relays));
             let release = scope.spawn(|| {
@@ -238,7 +238,12 @@ impl Runner<'_> {
         })?;
         if !result.ok {
             let words = format!("the request in flight had no correct response: {}", result.got);
-            return Err(if result.answered { Problem::Wrong(words) } else { Problem::Late(words) });
+            if result.answered {
+                return Err(Problem::Wrong(words));
+            }
+            // A server that had to be killed did not respond late, but not at all.
+            return Err(exit_seconds(stopped, signal, life.within)
+                .map_or_else(|problem| problem, |_| Problem::Late(words)));
         }
         let took = exit_seconds(stopped, signal, life.within)?;
         check_output(&life.prints, &printed_since(&log, before.printed)?, port)?;
