@@ -1780,6 +1780,10 @@ export interface Marker {
 export interface MeasuredFirst {
   capacities: Capacity[];
   /**
+   * Subjects that failed in some of its repeats. Older archives do not have them.
+   */
+  failures?: CapacityFailures[];
+  /**
    * Its id.
    */
   run: string;
@@ -1801,6 +1805,23 @@ export interface Capacity {
    */
   subject: string;
   workload: string;
+}
+/**
+ * Failures of a subject in the run that measured capacities. Its capacity is of the other repeats.
+ */
+export interface CapacityFailures {
+  /**
+   * Number of repeats with a failure: of the start, or of a load.
+   */
+  failed: number;
+  /**
+   * Planned repeats.
+   */
+  repeats: number;
+  /**
+   * Name of the arm.
+   */
+  subject: string;
 }
 /**
  * Steps that are invalid because other programs used the CPUs.
@@ -2572,6 +2593,10 @@ export interface PriceResult {
  */
 export interface WarmUpResult {
   ended: WarmUpEnd;
+  /**
+   * Requests without a correct response, over all workloads. They are in no number of a step.
+   */
+  failed: number;
   /**
    * Whether it was judged by throughput and CPU time per request, rather than by throughput
    * alone.

@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dyno_archive::plan::Plan;
 use dyno_archive::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cell::Shape;
+use crate::cell::{CellKey, Shape};
 use crate::grid::Grid;
 use crate::metric::{CPU, Metric, THROUGHPUT};
 use crate::report::Report;
@@ -53,6 +54,19 @@ pub struct Budget {
     /// Duration of the whole run, without builds.
     pub takes_s: f64,
     pub rows: Vec<Expected>,
+    /// Comparisons of the pilot's plan without a row, because the pilot has too few valid repeats
+    /// of both arms. The plan does not consider their precision.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<UnknownPrecision>,
+}
+
+/// Two arms at one step whose variance the pilot does not show.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct UnknownPrecision {
+    pub subject_a: String,
+    pub subject_b: String,
+    pub workload: String,
+    pub step: Shape,
 }
 
 /// Expected precision of one metric for two arms at one step.
@@ -184,6 +198,7 @@ pub fn budget(
     })?;
     let repeats = launches(length).min(f64::from(u32::MAX)) as u32;
     let duration_s = (pilot_s * length * 10.0).round() / 10.0;
+    let unknown = unknown_pairs(&pilot.header.plan, &variances);
     let rows = variances.into_iter().map(|(row, noise)| {
         let (half, detectable) = widths(noise, looks, repeats, length);
         Expected { half_width: half.exp_m1(), detectable: detectable.exp_m1(), ..row }
@@ -204,7 +219,32 @@ pub fn budget(
         before_s,
         takes_s: before_s + f64::from(repeats) * (overhead_s + windows_s * length),
         rows: rows.collect(),
+        unknown,
     })
+}
+
+/// Returns the planned comparisons that have no variance.
+fn unknown_pairs(plan: &Plan, known: &[(Expected, Noise)]) -> Vec<UnknownPrecision> {
+    let planned = &CellKey::planned(plan);
+    let pair = |(a, b): (usize, usize), key: &CellKey| UnknownPrecision {
+        subject_a: plan.arms[a].name.clone(),
+        subject_b: plan.arms[b].name.clone(),
+        workload: plan.workloads[key.workload].name.clone(),
+        step: Shape::from_step(&plan.load.steps[key.step]),
+    };
+    let is_known = |pair: &UnknownPrecision| {
+        known.iter().any(|(row, _)| {
+            (&row.subject_a, &row.subject_b, &row.workload, row.step)
+                == (&pair.subject_a, &pair.subject_b, &pair.workload, pair.step)
+        })
+    };
+    let pairs = compared_pairs(plan).into_iter().flat_map(|(a, b)| {
+        let of_both = planned.iter().filter(move |key| key.arm == a);
+        of_both
+            .filter(move |key| planned.contains(&key.with_arm(b)))
+            .map(move |key| pair((a, b), key))
+    });
+    pairs.filter(|pair| !is_known(pair)).collect()
 }
 
 /// Returns the smallest change that four of five runs with this many starts detect, judged alone.
@@ -402,6 +442,29 @@ mod tests {
         assert_eq!(detectable(&run, &report, 1), [], "one repeat finds nothing");
     }
 
+    /// The least precise comparison decides, so one of unknown precision is not left out silently.
+    #[test]
+    fn budget_names_pairs_of_unknown_precision() {
+        let named =
+            |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };
+        let arms = vec![named("a"), named("b"), named("bad")];
+        let mut run = fixture::blocks_of(arms, 4, |arm, block| {
+            10_000 + 100 * u64::from(block) + arm as u64 * (1000 + 37 * u64::from(block % 2))
+        });
+        for (number, trial) in run.trials.iter_mut().enumerate() {
+            trial.load.began_ns =
+                (number as u64 / 3) * 12_000_000_000 + (number as u64 % 3) * 4_000_000_000;
+        }
+        run.header.plan.load.duration_ns = 1_000_000_000;
+        let plan = run.header.plan.clone();
+        run.trials.retain(|record| plan.trials[record.trial].arm != 2 || record.trial < 3);
+        let report = crate::report::report(&run);
+        let planned = budget(&run, &report, (600.0, 0.0), &|_| true).unwrap();
+        let pairs = planned.unknown.iter().map(|pair| (&*pair.subject_a, &*pair.subject_b));
+        assert_eq!(pairs.collect::<Vec<_>>(), [("a", "bad"), ("b", "bad")]);
+        assert!(planned.rows.iter().all(|row| row.subject_b == "b"));
+    }
+
     #[test]
     fn budget_without_rounds_plans_more_starts() {
         let run = pilot();
@@ -415,6 +478,7 @@ mod tests {
             row.within_starts.is_none() && row.half_width > 0.0 && row.detectable > row.half_width,
             "{row:?}"
         );
+        assert_eq!(planned.unknown, []);
         let more = budget(&run, &report, (2400.0, 0.0), &|_| true).unwrap();
         // Four times as many starts halve the interval, except for the change of Student's t.
         assert!((1.9..2.1).contains(&(row.half_width / more.rows[0].half_width)), "{row:?}");

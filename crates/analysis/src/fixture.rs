@@ -269,8 +269,13 @@ pub fn warm_up(ended: WarmUpEnd, jit_ns: u64, cpu_ns: Option<u64>) -> StartRecor
         observed_ns: 125_000_000,
     });
     let took_ns = 60_100_000_000;
-    let warmup =
-        Some(WarmUp { took_ns, ended, correct_responses: 10_400, slices: slices.collect() });
+    let warmup = Some(WarmUp {
+        took_ns,
+        ended,
+        correct_responses: 10_400,
+        failures: BTreeMap::new(),
+        slices: slices.collect(),
+    });
     let part = PartStart { warmup, ..PartStart::new(Party::SUBJECT, "s".into()) };
     StartRecord { parts: vec![part], ..StartRecord::default() }
 }

@@ -240,6 +240,7 @@ pub(crate) fn trial(
             record: &own,
             party,
             part,
+            workload: plan.trials[record.trial].workload,
             checks: &record.checks,
             facts,
             machine: &machine,

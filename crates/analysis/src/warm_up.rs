@@ -16,6 +16,8 @@ pub struct WarmUpResult {
     /// Whether it was judged by throughput and CPU time per request, rather than by throughput
     /// alone.
     pub judged_by_cpu: bool,
+    /// Requests without a correct response, over all workloads. They are in no number of a step.
+    pub failed: u64,
     pub slices: Vec<WarmUpPoint>,
 }
 
@@ -48,6 +50,7 @@ pub fn results(parts: &[(u32, &PartStart)]) -> Vec<WarmUpResult> {
             ended: warmup.ended,
             judged_by_cpu: steady_state::evidence(&steady_state::rounds(&warmup.slices))
                 == WarmUpEvidence::ThroughputAndCpu,
+            failed: warmup.all_failed_requests(),
             slices: warmup.slices.iter().map(point).collect(),
         })
     };

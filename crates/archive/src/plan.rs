@@ -330,6 +330,20 @@ pub struct MeasuredFirst {
     /// The rates, as shares of the capacities.
     pub shares: Vec<f64>,
     pub capacities: Vec<Capacity>,
+    /// Subjects that failed in some of its repeats. Older archives do not have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<CapacityFailures>,
+}
+
+/// Failures of a subject in the run that measured capacities. Its capacity is of the other repeats.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CapacityFailures {
+    /// Name of the arm.
+    pub subject: String,
+    /// Number of repeats with a failure: of the start, or of a load.
+    pub failed: usize,
+    /// Planned repeats.
+    pub repeats: u32,
 }
 
 /// A question whose answer ends a run.

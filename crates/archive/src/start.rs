@@ -1,6 +1,6 @@
 //! One start of one subject: from exec to the end of its process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -233,8 +233,31 @@ pub struct WarmUp {
     /// Total number of correct responses, including those between and after slices.
     #[serde(rename = "right_answers")]
     pub correct_responses: u64,
+    /// Total number of requests without a correct response, by index of their workload. A workload
+    /// without any is absent. Older archives have only the incorrect responses within slices.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failures: BTreeMap<usize, u64>,
     /// Slices in order of time.
     pub slices: Vec<WarmUpSlice>,
+}
+
+impl WarmUp {
+    /// Returns the number of requests of a workload without a correct response.
+    #[must_use]
+    pub fn failed_requests(&self, workload: usize) -> u64 {
+        let own = self.slices.iter().filter(|slice| slice.workload == workload);
+        let in_slices =
+            own.map(|slice| slice.responses.saturating_sub(slice.correct_responses)).sum();
+        self.failures.get(&workload).copied().unwrap_or_default().max(in_slices)
+    }
+
+    /// Returns the number of requests of all workloads without a correct response.
+    #[must_use]
+    pub fn all_failed_requests(&self) -> u64 {
+        let of_slices = self.slices.iter().map(|slice| slice.workload);
+        let workloads: BTreeSet<usize> = self.failures.keys().copied().chain(of_slices).collect();
+        workloads.into_iter().map(|workload| self.failed_requests(workload)).sum()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -13,8 +13,9 @@ pub struct CheckResult {
     /// Protocol of the check.
     pub protocol: Protocol,
     pub ok: bool,
-    /// Whether a whole response arrived in time, correct or not. False also if its required end,
-    /// such as the end of the connection, was late.
+    /// Whether a failure is the server's fault, and not only a late response: it arrived in time
+    /// and is incorrect, or the server was idle and did not respond to two tries. False also if the
+    /// required end of a response, such as the end of the connection, was late.
     #[serde(rename = "answered")]
     pub has_response: bool,
     /// Whether the subject is known to fail the check, and takes part nevertheless.

@@ -7,7 +7,7 @@ use dyno_engine::CompiledRequest;
 use serde::Deserialize;
 
 use crate::client::{Connection, PeerAction, ProbeClient, ProbeResponse, http1_bytes};
-use crate::exchange::Problem;
+use crate::exchange::{Problem, TimeLimit};
 use crate::limits::{CHECK, SHOWN_BODY_BYTES};
 
 /// First bytes of every response.
@@ -53,10 +53,11 @@ pub(crate) fn run(
     check: ByteCheck,
     client: &ProbeClient,
     requests: &[CompiledRequest],
+    limit: TimeLimit,
 ) -> Result<String, Problem> {
     let connection =
         client.connection(CHECK).map_err(|error| Problem::from_io(&error, "connecting"))?;
-    let wire = Wire { connection, requests };
+    let wire = Wire { connection, requests, limit };
     match check {
         ByteCheck::NoBody => wire.check_no_body(),
         ByteCheck::Pipelined => wire.check_pipelined(),
@@ -69,6 +70,7 @@ pub(crate) fn run(
 struct Wire<'a> {
     connection: Connection,
     requests: &'a [CompiledRequest],
+    limit: TimeLimit,
 }
 
 impl Wire<'_> {
@@ -79,6 +81,7 @@ impl Wire<'_> {
     /// Reads the response to the request at this index, and checks it.
     fn read_response(&mut self, index: usize, during: &str) -> Result<ProbeResponse, Problem> {
         let request = &self.requests[index];
+        self.begin_response();
         let response = self
             .connection
             .read_response(request.kind)
@@ -88,6 +91,13 @@ impl Wire<'_> {
             Problem::Wrong(format!("{during}: {fault}:\n{}", response.to_text()))
         })?;
         Ok(response)
+    }
+
+    /// Gives the next response its time.
+    fn begin_response(&mut self) {
+        if self.limit == TimeLimit::Response {
+            self.connection.set_timeout(CHECK);
+        }
     }
 
     /// Returns the bytes of the request at this index.
@@ -105,6 +115,7 @@ impl Wire<'_> {
         self.send(&next, "sending the next request")?;
         // The bytes after the first response: a body, or the next head.
         let during = "the response after the one to HEAD";
+        self.begin_response();
         let received = self
             .connection
             .peek(VERSION.len())
@@ -150,6 +161,7 @@ impl Wire<'_> {
         let bytes = self.bytes(0)?;
         self.send(&bytes, "sending the request")?;
         let response = self.read_response(0, "the response to a request with Connection: close")?;
+        self.begin_response();
         match self.connection.wait_for_action() {
             PeerAction::Closes => Ok("a response, then closed by the server".into()),
             PeerAction::Sends => Err(Problem::Wrong(format!(
@@ -234,7 +246,8 @@ mod tests {
             ProbeClient::new(&Listener { addr, protocol: Protocol::H1, authority: None }).unwrap();
         let traffic = client.compile(requests).unwrap();
         let connection = client.connection(Duration::from_millis(300)).unwrap();
-        let wire = Wire { connection, requests: traffic.requests() };
+        let requests = traffic.requests();
+        let wire = Wire { connection, requests, limit: TimeLimit::Check };
         let result = match check {
             ByteCheck::NoBody => wire.check_no_body(),
             ByteCheck::Pipelined => wire.check_pipelined(),

@@ -1,6 +1,7 @@
 //! Runs a check of a contract at one listener, with single exchanges.
 
 use std::io;
+use std::time::Instant;
 
 use dyno_archive::trial::CheckResult;
 
@@ -9,7 +10,7 @@ use crate::client::{BodyRetention, ProbeClient};
 use crate::contracts::Check;
 use crate::description;
 use crate::lifecycle::LifecyclePromise;
-use crate::limits::CHECK;
+use crate::limits::{CHECK, SECOND_TRY};
 
 /// The reason why a check failed.
 #[derive(Debug)]
@@ -19,8 +20,10 @@ pub enum Problem {
     /// The connection was closed or refused before a complete response. An idle server must not do
     /// this, and a loaded one may.
     Closed(String),
-    /// No whole response arrived in time.
+    /// A request got no whole response in time.
     Late(String),
+    /// All requests so far got a response, but together they took too long.
+    Slow(String),
 }
 
 impl Problem {
@@ -40,15 +43,58 @@ impl Problem {
 pub enum ServerLoad {
     /// No other client sends it requests.
     Idle,
+    /// It is told to end during the check: it must respond, and there is no second try.
+    Ending,
     /// It is under load: a late response, or a closed connection, does not break a promise.
     Loaded,
+}
+
+/// Time limit of the responses of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeLimit {
+    /// All of them together have the time of a check.
+    Check,
+    /// Each of them has the time of a check.
+    Response,
+}
+
+impl TimeLimit {
+    /// Returns the problem of a check that began at this instant and is too slow as a whole.
+    pub fn check_elapsed(self, began: Instant) -> Result<(), Problem> {
+        match self == TimeLimit::Response && began.elapsed() > SECOND_TRY {
+            true => Err(Problem::Slow("the responses took longer than a minute".into())),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Runs a check. Over HTTP/2 it sends the requests one after the other, and ignores the check's
 /// `streams`.
 #[must_use]
 pub fn run(check: &Check, client: &ProbeClient, load: ServerLoad) -> CheckResult {
-    result(check, client, try_run(check, client), load)
+    run_with(check, client, load, |limit| try_run(check, client, limit))
+}
+
+/// Runs a check by an attempt at it. An idle server without a response in time is tried once more,
+/// because a stall of the machine can delay one. Without a response to the second try, the server
+/// has broken its promise.
+pub fn run_with(
+    check: &Check,
+    client: &ProbeClient,
+    load: ServerLoad,
+    attempt: impl Fn(TimeLimit) -> Result<String, Problem>,
+) -> CheckResult {
+    let outcome = match (load, attempt(TimeLimit::Check)) {
+        (ServerLoad::Idle, Err(Problem::Late(first))) => match attempt(TimeLimit::Response) {
+            Ok(got) => Err(Problem::Late(format!("{first}; on a second try: {got}"))),
+            Err(Problem::Late(second)) => {
+                Err(Problem::Wrong(format!("{first}; on a second try: {second}")))
+            }
+            other => other,
+        },
+        (_, outcome) => outcome,
+    };
+    result(check, client, outcome, load)
 }
 
 /// Returns the result of a check with this outcome. `Ok`: the received response, as text.
@@ -62,8 +108,8 @@ pub fn result(
     let (ok, has_response, got) = match outcome {
         Ok(got) => (true, true, got),
         Err(Problem::Wrong(got)) => (false, true, got),
-        Err(Problem::Closed(got)) => (false, load == ServerLoad::Idle, got),
-        Err(Problem::Late(got)) => (false, false, got),
+        Err(Problem::Closed(got)) => (false, load != ServerLoad::Loaded, got),
+        Err(Problem::Late(got) | Problem::Slow(got)) => (false, false, got),
     };
     CheckResult {
         name: check.name.clone(),
@@ -116,10 +162,12 @@ fn expectation_text(check: &Check) -> String {
     texts.join("; then ")
 }
 
-fn try_run(check: &Check, client: &ProbeClient) -> Result<String, Problem> {
+/// Tries a check once, as [`run`] does.
+pub fn try_run(check: &Check, client: &ProbeClient, limit: TimeLimit) -> Result<String, Problem> {
+    let began = Instant::now();
     let traffic = client.compile(check.requests.clone()).map_err(Problem::Wrong)?;
     if let Some(bytes) = check.bytes {
-        return bytes::run(bytes, client, traffic.requests());
+        return bytes::run(bytes, client, traffic.requests(), limit);
     }
     let mut session =
         client.session(&traffic, CHECK).map_err(|error| Problem::from_io(&error, "connecting"))?;
@@ -132,6 +180,10 @@ fn try_run(check: &Check, client: &ProbeClient) -> Result<String, Problem> {
             (1, 1) => format!("{} {}", request.method, request.path),
             _ => format!("{} {}, time {} on this connection", request.method, request.path, n + 1),
         };
+        limit.check_elapsed(began)?;
+        if limit == TimeLimit::Response {
+            session.set_timeout(CHECK);
+        }
         let response = session
             .exchange(compiled, BodyRetention::Whole)
             .map_err(|error| Problem::from_io(&error, &during()))?;
@@ -142,4 +194,85 @@ fn try_run(check: &Check, client: &ProbeClient) -> Result<String, Problem> {
         last = description::response_text(&response);
     }
     Ok(if check.times > 1 { format!("each time {last}") } else { last })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::io::{Read as _, Write as _};
+    use std::net::{SocketAddr, TcpListener};
+    use std::path::Path;
+    use std::thread;
+    use std::time::Duration;
+
+    use dyno_archive::Protocol;
+
+    use super::*;
+    use crate::contracts::Contract;
+    use crate::listener::Listener;
+
+    fn check(keys: &str) -> Check {
+        let source = format!("[[checks]]\nname = \"a\"\n{keys}");
+        let contract = Contract::parse(Path::new("c.toml"), "c", &source, &|_| unreachable!());
+        contract.unwrap().checks.remove(0)
+    }
+
+    fn client(addr: SocketAddr) -> ProbeClient {
+        ProbeClient::new(&Listener { addr, protocol: Protocol::H1, authority: None }).unwrap()
+    }
+
+    /// Returns whether the check passed, whether a failure is the server's fault, and the number of
+    /// tries.
+    fn outcome(load: ServerLoad, attempts: Vec<Result<&str, Problem>>) -> (bool, bool, usize) {
+        let planned = attempts.len();
+        let left = RefCell::new(attempts);
+        let attempt = |_| left.borrow_mut().remove(0).map(String::from);
+        let client = client(([127, 0, 0, 1], 1).into());
+        let result = run_with(&check("path = \"/\""), &client, load, attempt);
+        (result.ok, result.has_response, planned - left.borrow().len())
+    }
+
+    /// A server without load that twice does not respond has broken its contract.
+    #[test]
+    fn idle_server_without_response_gets_second_try() {
+        use ServerLoad::{Ending, Idle, Loaded};
+        let late = || Err(Problem::Late("no response in time".into()));
+        let slow = || Err(Problem::Slow("too slow".into()));
+        let wrong = || Err(Problem::Wrong("404".into()));
+        let closed = || Err(Problem::Closed("closed".into()));
+        assert_eq!(outcome(Idle, vec![late(), late()]), (false, true, 2));
+        assert_eq!(outcome(Idle, vec![late(), wrong()]), (false, true, 2));
+        assert_eq!(outcome(Idle, vec![late(), closed()]), (false, true, 2));
+        // Late, as a warning: the responses came.
+        assert_eq!(outcome(Idle, vec![late(), Ok("200")]), (false, false, 2));
+        assert_eq!(outcome(Idle, vec![late(), slow()]), (false, false, 2));
+        assert_eq!(outcome(Idle, vec![slow()]), (false, false, 1));
+        assert_eq!(outcome(Idle, vec![wrong()]), (false, true, 1));
+        assert_eq!(outcome(Idle, vec![Ok("200")]), (true, true, 1));
+        // A loaded server may be full.
+        assert_eq!(outcome(Loaded, vec![late()]), (false, false, 1));
+        assert_eq!(outcome(Loaded, vec![closed()]), (false, false, 1));
+        assert_eq!(outcome(Ending, vec![late()]), (false, false, 1));
+        assert_eq!(outcome(Ending, vec![closed()]), (false, true, 1));
+    }
+
+    /// Six responses of 1 s each take longer than a check, and each comes in time.
+    #[test]
+    fn second_try_gives_each_response_its_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            while stream.read(&mut [0; 1024]).is_ok_and(|n| n > 0) {
+                thread::sleep(Duration::from_secs(1));
+                let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                if stream.write_all(response).is_err() {
+                    break;
+                }
+            }
+        });
+        let check = check("path = \"/\"\ntimes = 6");
+        let got = try_run(&check, &client(addr), TimeLimit::Response);
+        assert!(got.is_ok(), "{got:?}");
+    }
 }

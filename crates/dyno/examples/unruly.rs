@@ -264,6 +264,9 @@ fn apply_mode(options: &Options) {
 fn respond(head: &request::RequestHead<'_>, options: &Options) -> Vec<u8> {
     let is_active = RESPONSES.load(Ordering::Relaxed) >= options.after;
     let is_wrong = options.mode == "wrong" && is_active;
+    if options.mode == "mute" && is_active && head.target == b"/json" {
+        forever();
+    }
     let is_json_wrong = options.mode == "wrong-json" && is_active;
     let has_escapes = options.mode == "escapes" && is_active;
     let count = RESPONSES.load(Ordering::Relaxed).to_string();

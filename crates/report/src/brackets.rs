@@ -4,6 +4,7 @@ use dyno_analysis::capacity::{
     Bracket, CapacityTrial, RateVotes, SearchCounts, SearchResult, Votes,
 };
 use dyno_analysis::report::Report;
+use dyno_archive::plan::{CapacityFailures, MeasuredFirst};
 
 use crate::format::{length, number, plural};
 
@@ -218,18 +219,26 @@ fn rate_range(bracket: &Bracket) -> Option<String> {
 /// Names the capacities of which the run's rates are shares. `None`: the rates are absolute.
 pub(crate) fn shares(report: &Report) -> Option<String> {
     let first = report.run.measured_first.as_ref()?;
+    Some(shares_sentence(first))
+}
+
+fn shares_sentence(first: &MeasuredFirst) -> String {
     let shares: Vec<String> =
         first.shares.iter().map(|share| crate::format::percent(*share)).collect();
     let capacities = first.capacities.iter().map(|capacity| {
         format!("{} {}/s ({})", capacity.workload, number(capacity.rps), capacity.subject)
     });
-    Some(format!(
+    let failures = first.failures.iter().map(|CapacityFailures { subject, failed, repeats }| {
+        format!(" {subject} failed in {failed} of {repeats} repeats of that run.")
+    });
+    format!(
         "Rates are {} of the slowest subject's throughput in closed loops, which run {} measured \
-         first: {}.",
+         first: {}.{}",
         shares.join(", "),
         first.run,
-        capacities.collect::<Vec<_>>().join(", ")
-    ))
+        capacities.collect::<Vec<_>>().join(", "),
+        failures.collect::<String>()
+    )
 }
 
 pub(crate) const NOTE: &str = "A rate is kept if most of its repeats kept the objective. It \
@@ -248,7 +257,24 @@ pub(crate) const SEARCHES_NOTE: &str = "One search per start, by open loops of t
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::plan::Capacity;
+
     use super::*;
+
+    #[test]
+    fn shares_sentence_names_failures_of_capacity_run() {
+        let mut first = MeasuredFirst {
+            run: "r-capacity".into(),
+            shares: vec![0.2],
+            capacities: vec![Capacity { workload: "w".into(), rps: 800.0, subject: "a".into() }],
+            failures: Vec::new(),
+        };
+        let sentence = shares_sentence(&first);
+        assert!(sentence.ends_with("which run r-capacity measured first: w 800/s (a)."));
+        first.failures = vec![CapacityFailures { subject: "b".into(), failed: 1, repeats: 3 }];
+        let expected = format!("{sentence} b failed in 1 of 3 repeats of that run.");
+        assert_eq!(shares_sentence(&first), expected);
+    }
 
     #[test]
     fn rate_range_with_failed_starts_counts_them() {

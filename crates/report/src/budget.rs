@@ -1,7 +1,8 @@
 //! Formats a plan that fits a time budget (`dyno plan --budget`), with the differences it can
 //! detect.
 
-use dyno_analysis::budget::{Budget, Expected};
+use dyno_analysis::budget::{Budget, Expected, UnknownPrecision};
+use dyno_analysis::cell::Shape;
 use dyno_analysis::metric::CPU;
 
 use crate::format::{list, percent};
@@ -40,6 +41,7 @@ pub fn text(budget: &Budget) -> String {
         before_s,
         takes_s,
         rows,
+        unknown,
         ..
     } = budget;
     let slices =
@@ -69,13 +71,8 @@ pub fn text(budget: &Budget) -> String {
     };
     let cell = |rows: &[Expected]| {
         let first = &rows[0];
-        let title = format!(
-            "{} compared with {}, {}, {}",
-            first.subject_b,
-            first.subject_a,
-            first.workload,
-            label_in_words(first.step)
-        );
+        let subjects = (&*first.subject_a, &*first.subject_b);
+        let title = comparison_title(subjects, &first.workload, first.step);
         format!("  {title}\n{}", rows.iter().map(row).collect::<String>())
     };
     let is_same_cell = |a: &Expected, b: &Expected| {
@@ -86,7 +83,18 @@ pub fn text(budget: &Budget) -> String {
         "repeats = {repeats}, duration = \"{duration_s}s\"{slices}\n\n  takes {takes_s:.0} \
          s{before}: in the pilot, a repeat took {windows_s:.1} s of load and {overhead_s:.1} s \
          besides\n  pilot {pilot}, {pilot_repeats} repeats: they estimate the variance within a \
-         factor of two. Differences are not corrected for their number.\n\n{}",
-        rows.chunk_by(is_same_cell).map(cell).collect::<String>()
+         factor of two. Differences are not corrected for their number.\n\n{}{}",
+        rows.chunk_by(is_same_cell).map(cell).collect::<String>(),
+        unknown.iter().map(unknown_text).collect::<String>()
     )
+}
+
+fn unknown_text(pair: &UnknownPrecision) -> String {
+    let subjects = (&*pair.subject_a, &*pair.subject_b);
+    let title = comparison_title(subjects, &pair.workload, pair.step);
+    format!("  {title}\n    unknown precision: too few valid repeats of both in the pilot\n")
+}
+
+fn comparison_title((a, b): (&str, &str), workload: &str, step: Shape) -> String {
+    format!("{b} compared with {a}, {workload}, {}", label_in_words(step))
 }

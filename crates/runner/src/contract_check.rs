@@ -8,7 +8,7 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Outcome, Protocol};
 use dyno_contract::client::ProbeClient;
 use dyno_contract::contracts::Check;
-use dyno_contract::exchange::{self, Problem, ServerLoad};
+use dyno_contract::exchange::{self, Problem, ServerLoad, TimeLimit};
 use dyno_contract::limits::CHECK;
 use dyno_contract::listener::Listener;
 use dyno_workload::compile;
@@ -19,20 +19,25 @@ use crate::load_at;
 /// Runs one check at a listener.
 #[must_use]
 pub fn run(check: &Check, client: &ProbeClient, server_load: ServerLoad) -> CheckResult {
-    let result = exchange::run(check, client, server_load);
+    exchange::run_with(check, client, server_load, |limit| attempt(check, client, limit))
+}
+
+fn attempt(check: &Check, client: &ProbeClient, limit: TimeLimit) -> Result<String, Problem> {
+    let got = exchange::try_run(check, client, limit)?;
     let protocol = client.listener().protocol;
     // Single exchanges do not upgrade, and are never concurrent.
     let needs_load = protocol == Protocol::H2cUpgrade || (protocol.is_h2() && check.streams > 1);
-    if !result.ok || !needs_load {
-        return result;
+    if !needs_load {
+        return Ok(got);
     }
-    let send_all = if check.requests.len() == 1 { send_requests } else { send_in_order };
-    // The common deadline of all requests. This clock only ends slow checks.
-    let deadline = Instant::now() + 2 * CHECK;
-    exchange::result(check, client, send_all(check, client.listener(), deadline), server_load)
+    match check.requests.len() {
+        1 => send_requests(check, client.listener(), Instant::now() + 2 * CHECK),
+        _ => send_in_order(check, client.listener(), limit),
+    }
 }
 
-/// Sends the requests of a check. `deadline`: deadline of all responses.
+/// Sends the requests of a check. `deadline`: deadline of all responses. This clock only ends slow
+/// checks.
 fn send_requests(check: &Check, listener: &Listener, deadline: Instant) -> Result<String, Problem> {
     let workload = Workload {
         name: check.name.clone(),
@@ -57,9 +62,15 @@ fn send_requests(check: &Check, listener: &Listener, deadline: Instant) -> Resul
 
 /// Sends the requests of a list in their order, each on a separate connection. A load would draw
 /// its requests by weight, and only the first request of a connection can upgrade it.
-fn send_in_order(check: &Check, listener: &Listener, deadline: Instant) -> Result<String, Problem> {
+fn send_in_order(check: &Check, listener: &Listener, limit: TimeLimit) -> Result<String, Problem> {
+    let began = Instant::now();
     for _ in 0..check.times {
         for request in &check.requests {
+            limit.check_elapsed(began)?;
+            let deadline = match limit {
+                TimeLimit::Check => began,
+                TimeLimit::Response => Instant::now(),
+            } + 2 * CHECK;
             send_requests(
                 &Check { requests: vec![request.clone()], times: 1, ..check.clone() },
                 listener,
@@ -95,9 +106,8 @@ fn run_load(spec: &load::LoadSpec, deadline: Instant) -> Result<(), Problem> {
         });
     }
     if correct != expected {
-        return Err(Problem::Late(format!(
-            "{correct} of {expected} requests had a response in time"
-        )));
+        let words = format!("{correct} of {expected} requests had a response in time");
+        return Err(if correct > 0 { Problem::Slow(words) } else { Problem::Late(words) });
     }
     if record.connections.opened != 1 {
         let n = record.connections.opened;

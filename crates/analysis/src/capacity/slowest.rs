@@ -3,39 +3,140 @@
 //! `dyno run` derives its rates from it, so that all subjects are compared at rates that each of
 //! them can serve.
 
-use dyno_archive::plan::{Capacity, Plan};
+use std::collections::BTreeSet;
 
+use dyno_archive::plan::{Capacity, CapacityFailures, Plan};
+
+use crate::caveat::Severity;
 use crate::grid::Grid;
 use crate::peak::lower_bounds;
 use crate::report::Report;
+use crate::trial::TrialResult;
+
+/// A subject without a valid closed-loop step of a workload, so that the slowest subject of that
+/// workload is unknown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingCapacity {
+    pub workload: String,
+    /// Name of the arm.
+    pub subject: String,
+    /// Why it has no valid step.
+    pub reason: String,
+}
 
 /// Returns the slowest subject of each workload with closed loops, and its peak throughput: the
 /// median over its starts. Controls are left out. Lower bounds count like other values.
+///
+/// It is the slowest only of the subjects that have a capacity. [`missing_capacities`] has the
+/// others.
 #[must_use]
 pub fn slowest_subjects(plan: &Plan, report: &Report) -> Vec<Capacity> {
     let grid = Grid::new(&report.trials);
     let slowest_subject = |workload: usize| {
-        let arms = (0..plan.arms.len()).filter(|arm| !plan.subject_of(*arm).control);
-        let peak_throughput = |arm: usize| {
-            let steps = grid
-                .steps(arm, workload)
-                .filter(|(key, _)| plan.load.steps[key.step].arrivals.is_closed());
-            let rps = steps
-                .filter_map(|(_, cell)| lower_bounds(cell).repeated().median)
-                .reduce(f64::max)?;
-            Some(Capacity {
-                workload: plan.workloads[workload].name.clone(),
-                rps,
-                subject: plan.arms[arm].name.clone(),
-            })
+        let capacity = |arm: usize| {
+            let rps = peak_throughput(plan, &grid, (arm, workload))?;
+            let workload = plan.workloads[workload].name.clone();
+            Some(Capacity { workload, rps, subject: plan.arms[arm].name.clone() })
         };
-        arms.filter_map(peak_throughput).min_by(|a, b| a.rps.total_cmp(&b.rps))
+        loaded_arms(plan, workload)
+            .into_iter()
+            .filter_map(capacity)
+            .min_by(|a, b| a.rps.total_cmp(&b.rps))
     };
     (0..plan.workloads.len()).filter_map(slowest_subject).collect()
 }
 
+/// Returns the subjects that were to be loaded in closed loops, and have no valid one, by workload.
+#[must_use]
+pub fn missing_capacities(plan: &Plan, report: &Report) -> Vec<MissingCapacity> {
+    let grid = Grid::new(&report.trials);
+    let missing = |workload: usize| {
+        let arms = loaded_arms(plan, workload).into_iter();
+        arms.filter(|arm| peak_throughput(plan, &grid, (*arm, workload)).is_none())
+            .map(|arm| MissingCapacity {
+                workload: plan.workloads[workload].name.clone(),
+                subject: plan.arms[arm].name.clone(),
+                reason: missing_reason(plan, report, (arm, workload)),
+            })
+            .collect::<Vec<_>>()
+    };
+    (0..plan.workloads.len()).flat_map(missing).collect()
+}
+
+/// Returns the subjects that failed in some repeats of the closed loops. These repeats are not in
+/// their capacities.
+#[must_use]
+pub fn capacity_failures(plan: &Plan, report: &Report) -> Vec<CapacityFailures> {
+    let arms: BTreeSet<usize> =
+        (0..plan.workloads.len()).flat_map(|workload| loaded_arms(plan, workload)).collect();
+    let failures = |arm: usize| {
+        let failed_starts =
+            report.subjects[arm].failures.iter().map(|failure| failure.repeat).filter(|n| *n > 0);
+        let failed_loads = report
+            .trials
+            .iter()
+            .filter(|trial| trial.cell.arm == arm && !trial.valid && trial.is_servers_fault());
+        let repeats: BTreeSet<u32> =
+            failed_starts.chain(failed_loads.map(|trial| trial.block)).collect();
+        (!repeats.is_empty()).then(|| CapacityFailures {
+            subject: plan.arms[arm].name.clone(),
+            failed: repeats.len(),
+            repeats: plan.repeats,
+        })
+    };
+    arms.into_iter().filter_map(failures).collect()
+}
+
+/// Returns the arms that were to be loaded with a workload in closed loops, without controls, and
+/// without the subjects that this machine lacks the means to run.
+fn loaded_arms(plan: &Plan, workload: usize) -> BTreeSet<usize> {
+    let is_loaded = |arm: &usize| {
+        let subject = plan.subject_of(*arm);
+        !subject.control && subject.skipped.is_none()
+    };
+    plan.trials
+        .iter()
+        .filter(|trial| {
+            trial.workload == workload && plan.load.steps[trial.step].arrivals.is_closed()
+        })
+        .map(|trial| trial.arm)
+        .filter(is_loaded)
+        .collect()
+}
+
+/// Returns the best closed loop of an arm with a workload, as the median over its starts,
+/// responses per second. `None`: it has no valid closed loop.
+fn peak_throughput(plan: &Plan, grid: &Grid<'_>, (arm, workload): (usize, usize)) -> Option<f64> {
+    grid.steps(arm, workload)
+        .filter(|(key, _)| plan.load.steps[key.step].arrivals.is_closed())
+        .filter_map(|(_, cell)| lower_bounds(cell).repeated().median)
+        .filter(|rps| *rps > 0.0)
+        .reduce(f64::max)
+}
+
+/// Returns why an arm has no valid closed loop of a workload.
+fn missing_reason(plan: &Plan, report: &Report, (arm, workload): (usize, usize)) -> String {
+    let protocol = plan.workloads[workload].protocol;
+    let failure = report.subjects[arm]
+        .failures
+        .iter()
+        .find(|failure| failure.protocol.is_none_or(|failed| failed == protocol));
+    if let Some(failure) = failure {
+        return format!("{}: {}", failure.failure.kind.name(), failure.failure.message);
+    }
+    let is_own = |trial: &&TrialResult| (trial.cell.arm, trial.cell.workload) == (arm, workload);
+    let caveats = report.trials.iter().filter(is_own).flat_map(|trial| &trial.caveats);
+    let mut refusals = caveats.filter(|caveat| caveat.severity == Severity::Invalid);
+    refusals.next().map_or_else(
+        || "none of its steps ran".into(),
+        |caveat| format!("{}: {}", caveat.code.name(), caveat.message),
+    )
+}
+
 #[cfg(test)]
 mod tests {
+    use dyno_archive::TrialRecord;
+
     use super::*;
     use crate::fixture;
 
@@ -55,5 +156,42 @@ mod tests {
         let rps = slowest_subjects(&run.header.plan, &report)[0].rps;
         let best = report.overview.iter().find(|row| row.subject == "slow").unwrap();
         assert_eq!(Some(rps), best.peak_rps.as_ref().unwrap().median);
+    }
+
+    /// The subject in whose steps of a workload the server crashed is not left out silently.
+    #[test]
+    fn subject_without_valid_step_has_missing_capacity() {
+        let mut run = fixture::five_blocks();
+        let plan = run.header.plan.clone();
+        let crash = |record: &mut TrialRecord| {
+            let planned = &plan.trials[record.trial];
+            if (planned.arm, planned.workload) == (0, 1) {
+                record.load.server_failure = Some("it ended".into());
+            }
+        };
+        run.trials.iter_mut().for_each(crash);
+        let report = crate::report::report(&run);
+        let missing = missing_capacities(&plan, &report);
+        let [only] = missing.as_slice() else { panic!("{missing:?}") };
+        assert_eq!((&*only.workload, &*only.subject), ("v", "slow"));
+        assert!(only.reason.contains("it ended"), "{}", only.reason);
+        let failed = capacity_failures(&plan, &report);
+        let counts: Vec<_> = failed.iter().map(|f| (&*f.subject, f.failed, f.repeats)).collect();
+        assert_eq!(counts, [("slow", 5, 5), ("fast", 2, 5)]);
+    }
+
+    /// A subject whose starts all failed has no trials at all.
+    #[test]
+    fn subject_without_trials_has_missing_capacity() {
+        let mut run = fixture::five_blocks();
+        let plan = run.header.plan.clone();
+        run.trials.retain(|record| plan.trials[record.trial].arm != 0);
+        let missing = missing_capacities(&plan, &crate::report::report(&run));
+        let names: Vec<_> = missing.iter().map(|m| (&*m.workload, &*m.subject)).collect();
+        assert_eq!(names, [("w", "slow"), ("v", "slow")]);
+        assert_eq!(missing[0].reason, "none of its steps ran");
+        let whole = fixture::five_blocks();
+        let report = crate::report::report(&whole);
+        assert_eq!(missing_capacities(&whole.header.plan, &report), []);
     }
 }

@@ -56,6 +56,7 @@ pub(super) fn notes(
     }
     notes.extend(order.note().map(Into::into));
     notes.extend(starts.iter().filter_map(break_note));
+    notes.extend(starts.iter().filter_map(warmup_note));
     notes.extend(unrecorded_notes(repeats));
     notes.extend(unmatched_arm_notes(a, b));
     if unmatched > 0 {
@@ -70,9 +71,18 @@ pub(super) fn notes(
 /// Returns a note on a server that broke in some of its starts, which may have no step left that
 /// shows it. `None`: it did not.
 fn break_note(server: &ServerStarts) -> Option<String> {
+    Some(format!("{}: {}.", name(server), server.breaks_sentence()?))
+}
+
+/// Returns a note on a server that failed requests of a warm-up, which no gate counts. `None`: it
+/// did not.
+fn warmup_note(server: &ServerStarts) -> Option<String> {
+    Some(format!("{}: {}.", name(server), server.warmup_sentence()?))
+}
+
+fn name(server: &ServerStarts) -> String {
     let (a, b) = (&server.subject_a, &server.subject_b);
-    let name = if a == b { a.clone() } else { format!("{a} and {b}") };
-    Some(format!("{name}: {}.", server.breaks_sentence()?))
+    if a == b { a.clone() } else { format!("{a} and {b}") }
 }
 
 /// Returns a note per side on servers whose name the other side does not have.

@@ -31,6 +31,11 @@ pub struct SideStarts {
     pub with_failures: usize,
     /// For each kind of failure, such as `responded incorrectly`, the number of starts.
     pub kinds: BTreeMap<String, usize>,
+    /// Starts in which a request of a warm-up got no correct response: of the start's own warm-up,
+    /// or of a step's. It is no failure of the start, and no gate counts it.
+    pub with_warmup_failures: usize,
+    /// These requests, over all starts.
+    pub warmup_failures: u64,
 }
 
 /// The starts of both sides of a server.
@@ -60,7 +65,8 @@ impl SideStarts {
 
     /// Adds the start of an arm in a block, from 1.
     fn add(&mut self, side: Side<'_>, arm: usize, block: u32) {
-        let failures = side.report.subjects.get(arm).map_or(&[][..], |subject| &subject.failures);
+        let subject = side.report.subjects.get(arm);
+        let failures = subject.map_or(&[][..], |subject| &subject.failures);
         let own = failures.iter().filter(|failure| [0, block].contains(&failure.repeat));
         let kinds: BTreeSet<&str> = own
             .filter(|failure| failure.is_servers_fault())
@@ -77,6 +83,13 @@ impl SideStarts {
                     trial.valid && !trial.refused && trial.load.failed_requests() > 0;
                 trial.has_lost() || has_failed_requests && !is_excused
             });
+        let warm_ups = subject.map_or(&[][..], |subject| &subject.warm_ups).iter();
+        let own_warm_ups = warm_ups.filter(|warm_up| warm_up.repeat == block);
+        let steps = trials.iter().filter(|trial| !trial.refused);
+        let warmup_failures = own_warm_ups.map(|warm_up| warm_up.failed).sum::<u64>()
+            + steps.map(|trial| trial.load.exchanges.warmup_failed).sum::<u64>();
+        self.with_warmup_failures += usize::from(warmup_failures > 0);
+        self.warmup_failures += warmup_failures;
         self.observed += usize::from(is_broken || !trials.is_empty());
         self.broken += usize::from(is_broken);
         self.with_failures += usize::from(has_failures);
@@ -93,6 +106,16 @@ impl SideStarts {
     /// Broken starts, of all that show any.
     pub(super) const fn breaks(&self) -> Failures {
         Failures { failed: self.broken, all: self.observed }
+    }
+
+    /// `5 of 5 starts of B (2455 requests)`.
+    fn warmup_failures_in_words(&self, name: &str) -> String {
+        let requests = match self.warmup_failures {
+            0 => String::new(),
+            1 => " (1 request)".into(),
+            n => format!(" ({n} requests)"),
+        };
+        format!("{} of {} starts of {name}{requests}", self.with_warmup_failures, self.observed)
     }
 
     /// `5 of 5 starts of B (responded incorrectly: 5)`.
@@ -130,6 +153,20 @@ impl ServerStarts {
                 "the server failed in {} and in {}",
                 self.a.breaks_in_words("A"),
                 self.b.breaks_in_words("B")
+            )
+        })
+    }
+}
+
+impl ServerStarts {
+    /// States in how many starts requests of a warm-up failed. `None`: in none.
+    pub(super) fn warmup_sentence(&self) -> Option<String> {
+        (self.a.warmup_failures + self.b.warmup_failures > 0).then(|| {
+            format!(
+                "requests of the warm-up failed in {} and in {}. No gate counts them. The caveats \
+                 `warmup_failures` of the runs' steps have the numbers of each start",
+                self.a.warmup_failures_in_words("A"),
+                self.b.warmup_failures_in_words("B")
             )
         })
     }

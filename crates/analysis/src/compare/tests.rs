@@ -604,3 +604,42 @@ fn forty_gates_keep_false_alarm_rate() {
     // Half of all chance differences have the gate's direction, so about 2.5 % are expected.
     assert!((10..=50).contains(&alarms), "{alarms} of 1000");
 }
+
+/// A warm-up exists so that a cold server is not judged by its first requests. Its failures miss no
+/// gate, and are not hidden.
+#[test]
+fn warmup_failures_are_noted_and_miss_no_gate() {
+    use dyno_archive::start::WarmUpEnd;
+    let before = run_with_servers("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+    let warmed = |workload: usize| {
+        let mut run = before.clone();
+        run.header.id = "s".into();
+        // The server is the first arm of two.
+        let start = |launch: usize| {
+            let mut start = fixture::warm_up(WarmUpEnd::Steady, 0, None);
+            (start.start, start.launch) = (launch, launch);
+            let warmup = start.parts[0].warmup.as_mut().unwrap();
+            warmup.failures = [(workload, 491)].into();
+            start
+        };
+        run.starts = [0, 2, 4, 6].map(start).to_vec();
+        // In the last start, a request of a step's own warm-up failed.
+        let last = &mut run.trials[8].load.intervals[0];
+        last.carried.count(dyno_archive::Outcome::UnexpectedStatus);
+        run
+    };
+    let options = ComparisonOptions {
+        gates: Gate::parse("throughput<-2%").unwrap(),
+        ..ComparisonOptions::default()
+    };
+    let comparison = compare_runs((&before, None), (&warmed(0), None), &options);
+    assert_eq!(comparison.gates[0].state, GateState::Held, "{:?}", comparison.gates);
+    let expected = "x: requests of the warm-up failed in 0 of 5 starts of A and in 5 of 5 starts \
+                    of B (1965 requests). No gate counts them.";
+    let is_noted = |note: &String| note.starts_with(expected);
+    assert!(comparison.notes.iter().any(is_noted), "{:?}", comparison.notes);
+    let starts = &comparison.starts[0];
+    assert_eq!((starts.b.with_failures, starts.b.with_warmup_failures), (0, 5));
+    let same = compare_runs((&before, None), (&before, None), &options);
+    assert!(!same.notes.iter().any(|note| note.contains("warm-up")), "{:?}", same.notes);
+}

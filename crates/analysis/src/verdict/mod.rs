@@ -120,6 +120,8 @@ pub(crate) struct TrialContext<'a> {
     pub(crate) party: Party,
     /// The server's part of its start. `None`: unknown.
     pub(crate) part: Option<&'a PartStart>,
+    /// Index of the workload in the plan.
+    pub(crate) workload: usize,
     /// Checks made while the load ran.
     pub(crate) checks: &'a [CheckResult],
     pub(crate) facts: &'a Facts,
@@ -147,6 +149,7 @@ pub(crate) fn trial(
     let mut caveats = load.caveats.clone();
     caveats.extend(waived_checks(load, inputs));
     caveats.extend(inputs.is_out_of_turn.then(out_of_turn));
+    caveats.extend(warming::failures_of_start(inputs.part, inputs.workload));
     // The load's caveats say that the server was not monitored.
     let Some(server) = server else { return adjust_for_duet(inputs, None, caveats) };
     caveats.extend(server::caveats(server, inputs.record, inputs.party));

@@ -263,6 +263,21 @@ fn start_caveats(warmup: &WarmUp) -> Vec<Caveat> {
     [warmup_limit(warmup), warmup_without_cpu(warmup)].into_iter().flatten().collect()
 }
 
+/// Requests of a workload failed in the warm-up before the first step. All steps of the start with
+/// this workload have the caveat, because any of them could be the first one without a warm-up.
+pub(crate) fn failures_of_start(part: Option<&PartStart>, workload: usize) -> Option<Caveat> {
+    let failed = part?.warmup.as_ref()?.failed_requests(workload);
+    (failed > 0).then(|| {
+        let message = format!(
+            "Requests of the warm-up of this start without a correct response: {failed}. The \
+             numbers of the start's steps do not include them. Use `warmup = \"0s\"` in the suite \
+             to measure them."
+        );
+        let evidence = json!({"failed_in_start": failed});
+        Caveat::new(Code::WarmupFailures, Severity::Warning, message, evidence)
+    })
+}
+
 /// The warm-up ended before the server was steady.
 fn warmup_limit(warmup: &WarmUp) -> Option<Caveat> {
     let seconds = warmup.took_ns as f64 / 1e9;

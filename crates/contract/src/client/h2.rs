@@ -1,6 +1,7 @@
 //! Sends requests over one HTTP/2 connection, one after the other.
 
 use std::io::{self, Error};
+use std::time::Duration;
 
 use dyno_engine::traffic::StreamTemplate;
 use dyno_engine::{CompiledRequest, Traffic};
@@ -48,6 +49,10 @@ impl H2Session {
         let mut io = Io { out: &mut out, counts: &mut counts };
         let client = Client::new(ClientSettings::default(), traffic.shared_bytes(), &mut io);
         H2Session { transport, client, out, counts }
+    }
+
+    pub(super) fn set_timeout(&mut self, timeout: Duration) {
+        self.transport.set_timeout(timeout);
     }
 
     /// Sends a request, and reads the whole response.

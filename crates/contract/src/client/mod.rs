@@ -35,6 +35,11 @@ impl Connection {
         Ok(Connection::from_transport(Transport::new(stream, None, timeout)?))
     }
 
+    /// Gives all operations from now on this much time.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.transport.set_timeout(timeout);
+    }
+
     /// Waits until `length` bytes after the last response have arrived. Returns all unread bytes.
     pub fn peek(&mut self, length: usize) -> io::Result<&[u8]> {
         while self.unread.len() < length {
@@ -172,6 +177,14 @@ enum SessionProtocol {
 }
 
 impl Session {
+    /// Gives all exchanges from now on this much time.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        match &mut self.0 {
+            SessionProtocol::H1(connection) => connection.set_timeout(timeout),
+            SessionProtocol::H2(session) => session.set_timeout(timeout),
+        }
+    }
+
     /// Sends a request, and reads the whole response. An error of the kind `InvalidData` means that
     /// the response violates its protocol.
     pub fn exchange(

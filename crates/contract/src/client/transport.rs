@@ -34,6 +34,15 @@ impl Transport {
         ))))
     }
 
+    /// Gives all operations from now on this much time.
+    pub(super) fn set_timeout(&mut self, timeout: Duration) {
+        let socket = match self {
+            Transport::Plain(socket) => socket,
+            Transport::Tls(stream) => &mut stream.sock,
+        };
+        socket.deadline = Instant::now() + timeout;
+    }
+
     pub(super) fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Transport::Plain(socket) => socket.write_all(bytes),

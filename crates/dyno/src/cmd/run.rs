@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use dyno_analysis::capacity::slowest_subjects;
+use dyno_analysis::Report;
+use dyno_analysis::capacity::{
+    MissingCapacity, capacity_failures, missing_capacities, slowest_subjects,
+};
 use dyno_analysis::trial::TrialResult;
 use dyno_archive::dir::{Run, RunHeader};
 use dyno_archive::plan::{Capacity, MeasuredFirst, Trial};
@@ -173,28 +176,11 @@ impl<'a> RunContext<'a> {
                  was measured with: dyno report {path}"
             );
         }
-        let plan = &run.header.plan;
-        let capacities = slowest_subjects(plan, &report);
-        let is_known = |workload: &usize| {
-            let is_closed = |trial: &Trial| {
-                trial.workload == *workload && plan.load.steps[trial.step].arrivals.is_closed()
-            };
-            !plan.trials.iter().any(is_closed)
-                || capacities
-                    .iter()
-                    .any(|capacity| capacity.workload == plan.workloads[*workload].name)
-        };
-        if let Some(unknown) = (0..plan.workloads.len()).find(|workload| !is_known(workload)) {
-            anyhow::bail!(
-                "workload {:?}: has no valid closed-loop step, so the capacity for its rates is \
-                 unknown\nhint: see the reasons with: dyno report {path}",
-                plan.workloads[unknown].name
-            );
-        }
-        for Capacity { workload, rps, subject } in &capacities {
+        let first = capacities_of(&run, &report, shares, &path)?;
+        for Capacity { workload, rps, subject } in &first.capacities {
             terminal::say(&format!("{workload}: {rps:.0}/s, {subject}"));
         }
-        Ok(MeasuredFirst { run: run.header.id, shares, capacities })
+        Ok(first)
     }
 
     /// Plans and builds a suite, and creates the archive of the run, unless `check` fails.
@@ -226,6 +212,47 @@ impl<'a> RunContext<'a> {
         let unmet = |subject: &Definition| prerequisites.unmet_need(subject);
         Ok(resolve(suite, self.folders, overrides, &self.cpus, &unmet)?)
     }
+}
+
+/// Returns the capacities that a run measured. A subject without a capacity is an error, because
+/// it may be the slowest one, and it may have failed. `path`: the run, as an argument of a shell.
+fn capacities_of(
+    run: &Run,
+    report: &Report,
+    shares: Vec<f64>,
+    path: &str,
+) -> anyhow::Result<MeasuredFirst> {
+    let plan = &run.header.plan;
+    let missing = missing_capacities(plan, report);
+    if let Some(MissingCapacity { workload, subject, reason }) = missing.first() {
+        let mut others: Vec<&str> = missing.iter().map(|m| m.subject.as_str()).collect();
+        others.retain(|other| other != subject);
+        others.dedup();
+        let others = match others.is_empty() {
+            true => String::new(),
+            false => format!(". The same holds for {}", others.join(", ")),
+        };
+        let reason = reason.lines().next().unwrap_or_default().trim_end_matches('.');
+        anyhow::bail!(
+            "workload {workload:?}: has no valid closed-loop step of {subject} ({reason}), so the \
+             capacity for its rates is unknown{others}\nhint: see the reasons with: dyno report \
+             {path}\nhint: fix the subject, or leave it out with --only"
+        );
+    }
+    let capacities = slowest_subjects(plan, report);
+    let is_closed = |trial: &&Trial| plan.load.steps[trial.step].arrivals.is_closed();
+    let has_capacity = |trial: &Trial| {
+        capacities.iter().any(|c| c.workload == plan.workloads[trial.workload].name)
+    };
+    if let Some(unknown) = plan.trials.iter().filter(is_closed).find(|trial| !has_capacity(trial)) {
+        anyhow::bail!(
+            "workload {:?}: has no valid closed-loop step, so the capacity for its rates is \
+             unknown\nhint: see the reasons with: dyno report {path}",
+            plan.workloads[unknown.workload].name
+        );
+    }
+    let failures = capacity_failures(plan, report);
+    Ok(MeasuredFirst { run: run.header.id.clone(), shares, capacities, failures })
 }
 
 /// Runs all starts and trials of a plan.

@@ -511,6 +511,31 @@ fn rate_shares_use_capacity_of_slowest_subject() {
     assert!(text(&output).contains("Rates that keep errors<1%: slow"), "{}", text(&output));
 }
 
+/// The subject without a capacity may be the slowest one.
+#[test]
+fn rate_shares_end_at_subject_without_capacity() {
+    let place = Place::new();
+    place.add_unruly("slow", &[], "");
+    place.add_unruly("dies", &["--mode", "crash", "--after", "100"], "");
+    let suite = "subjects = [\"slow\", \"dies\"]\n[suite]\nrepeats = 1\n[[workloads]]\n\
+                 path = \"/plaintext\"\n[load]\nconnections = 4\nrate = [\"10%\"]\n\
+                 warmup = \"100ms\"\nduration = \"400ms\"\n";
+    fs::write(place.path().join("shares.toml"), suite).unwrap();
+    let output = place.dyno(&["run", "shares.toml"]);
+    place.assert_nothing_is_left();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("workload \"plaintext\": has no valid closed-loop step of "), "{said}");
+    // The machine may have disturbed the other subject.
+    assert!(
+        said.contains("step of dies (crashed: ") || said.contains("The same holds for dies"),
+        "{said}"
+    );
+    assert!(said.contains("leave it out with --only"), "{said}");
+    let runs = fs::read_dir(place.path().join("runs")).unwrap().count();
+    assert_eq!(runs, 1, "no rate was offered: {said}");
+}
+
 #[test]
 fn rate_search_runs_at_each_start() {
     let place = Place::new();

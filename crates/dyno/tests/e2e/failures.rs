@@ -124,6 +124,17 @@ fn crash_under_load_is_reported() {
     assert!(subject["failures"][0]["log_tail"].as_str().unwrap().contains("out of luck"));
 }
 
+/// The steps do not request the path that hangs. Only the checks after the last step do so without
+/// a load.
+#[test]
+fn check_without_response_after_load_is_reported() {
+    let report = run_unruly(&["--mode", "mute", "--after", "300"], "");
+    let (kind, message) = failure(&report);
+    assert_eq!(kind, "wrong_answers");
+    assert!(message.contains("on a second try: GET /json: no response in time"), "{message}");
+    assert!(trials(&report, "bad").iter().all(|trial| trial["valid"] == true), "{report:#}");
+}
+
 #[test]
 fn hanging_server_differs_from_crashed_server() {
     let report = run_unruly(&["--mode", "deaf", "--after", "300"], "");

@@ -11,6 +11,7 @@ mod machine;
 mod stored_output;
 mod worlds;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Once};
@@ -449,6 +450,7 @@ fn warm_up(launch: usize) -> WarmUp {
         took_ns: rounds as u64 * 130 * MS,
         ended,
         correct_responses: rounds as u64 * 1040,
+        failures: BTreeMap::new(),
         slices: (0..rounds).map(slice).collect(),
     }
 }

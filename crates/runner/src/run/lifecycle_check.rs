@@ -224,7 +224,7 @@ impl Runner<'_> {
         let signal = definition.stop.signal;
         hold(true);
         let (was_in_flight, result, stop) = thread::scope(|scope| {
-            let request = scope.spawn(|| run_check(check, client, &log));
+            let request = scope.spawn(|| run_check(check, client, &log, ServerLoad::Ending));
             let is_in_flight =
                 !relays.is_empty() && wait_for(CHECK / 2, || before.has_new_requests(&relays));
             let release = scope.spawn(|| {
@@ -242,11 +242,12 @@ impl Runner<'_> {
         })?;
         if !result.ok {
             let message = format!("the request in flight had no correct response: {}", result.got);
-            return Err(if result.has_response {
-                Problem::Wrong(message)
-            } else {
-                Problem::Late(message)
-            });
+            if result.has_response {
+                return Err(Problem::Wrong(message));
+            }
+            // A server that had to be killed did not respond late, but not at all.
+            return Err(exit_seconds(stop, signal, promise.within)
+                .map_or_else(|problem| problem, |_| Problem::Late(message)));
         }
         let elapsed = exit_seconds(stop, signal, promise.within)?;
         check_output(&promise.prints, &log, before.printed, port)?;
@@ -394,7 +395,7 @@ fn check_serving(
     };
     let mut message = Vec::new();
     if !check.requests.is_empty() {
-        let result = run_check(check, first_client(&start.part.listeners)?, &log);
+        let result = run_check(check, first_client(&start.part.listeners)?, &log, ServerLoad::Idle);
         match (result.ok, result.has_response) {
             (true, _) => message.push(result.got),
             (false, true) => return Err(Problem::Wrong(result.got)),
@@ -490,10 +491,15 @@ impl Mark {
     }
 }
 
-/// Runs a check at an idle server. A response may quote the secrets of its environment, which the
-/// result leaves out.
-fn run_check(check: &Check, client: &ProbeClient, log: &Log) -> CheckResult {
-    let result = exchange::run(check, client, ServerLoad::Idle);
+/// Runs a check. A response may quote the secrets of the server's environment, which the result
+/// leaves out.
+fn run_check(
+    check: &Check,
+    client: &ProbeClient,
+    log: &Log,
+    server_load: ServerLoad,
+) -> CheckResult {
+    let result = exchange::run(check, client, server_load);
     CheckResult { got: log.text(result.got.as_bytes()), ..result }
 }
 

@@ -7,6 +7,7 @@
 //! at which subjects are compared: a step that a server cannot carry would end the start before
 //! those that it can. [`dyno_analysis::steady_state`] judges steadiness.
 
+use std::collections::BTreeMap;
 use std::thread;
 
 use dyno_analysis::overview::reference_step;
@@ -14,7 +15,7 @@ use dyno_analysis::server::UseBetweenSamples;
 use dyno_analysis::steady_state::{self, MIN_ROUNDS, WarmUpState};
 use dyno_archive::plan::{Load, Plan, Trial, UntilSteady};
 use dyno_archive::start::{Failure, PartStart, WarmUp, WarmUpEnd, WarmUpSlice};
-use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
+use dyno_archive::{Interval, LoadRecord, Outcomes, Party, Phase, Sample};
 use dyno_launch::supervision::Interrupts;
 use dyno_observer::{Files, monotonic_ns};
 
@@ -84,6 +85,7 @@ impl Runner<'_> {
             took_ns: 0,
             ended: WarmUpEnd::CutShort,
             correct_responses: 0,
+            failures: BTreeMap::new(),
             slices: Vec::new(),
         };
         let ended = self.take_turns(launch, launched, &turns, &mut warmup, until);
@@ -106,7 +108,7 @@ impl Runner<'_> {
         launch: usize,
         launched: &mut Launched<'_>,
         turns: &[Turn],
-        WarmUp { correct_responses, slices, .. }: &mut WarmUp,
+        WarmUp { correct_responses, failures, slices, .. }: &mut WarmUp,
         until: UntilSteady,
     ) -> Result<WarmUpEnd, WarmUpAbort> {
         let mut slice_ns = slice_ns(turns.len() as u64);
@@ -119,6 +121,10 @@ impl Runner<'_> {
                 let record = self.load_turn(launched, turn, slice_ns, slices_per_turn)?;
                 *correct_responses +=
                     record.intervals.iter().map(Interval::correct_responses).sum::<u64>();
+                let failed = failed_requests(&record);
+                if failed > 0 {
+                    *failures.entry(turn.workload).or_default() += failed;
+                }
                 for slice in warm_up_slices(&record, turn, round, began_ns) {
                     (self.on_event)(RunEvent::Warming { launch, slice: &slice });
                     slices.push(slice);
@@ -269,6 +275,12 @@ fn warm_up_slices(
         }
     };
     measured_intervals(record).enumerate().map(slice).collect()
+}
+
+/// Returns the number of requests without a correct response, those between slices included.
+fn failed_requests(record: &LoadRecord) -> u64 {
+    let outcomes = record.intervals.iter().flat_map(|i| [&i.outcomes, &i.carried]);
+    outcomes.flat_map(Outcomes::not_ok).map(|(_, n)| n).sum()
 }
 
 fn measured_intervals(record: &LoadRecord) -> impl Iterator<Item = &Interval> {

@@ -261,6 +261,32 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss_severity: None,
     },
     Case {
+        code: Code::WarmupFailures,
+        severity: Severity::Warning,
+        message: "Requests of the warm-up of this start without a correct response: 107.",
+        evidence: r#"{"failed_in_start": 107}"#,
+        trigger: |w| {
+            set_warm_up(w, |_, _| {});
+            w.start.parts[0].warmup.as_mut().expect("a warm-up").failures = [(0, 107)].into();
+        },
+        // Another workload of the start failed.
+        near_miss: |w| {
+            set_warm_up(w, |_, _| {});
+            w.start.parts[0].warmup.as_mut().expect("a warm-up").failures = [(1, 107)].into();
+        },
+        near_miss_severity: None,
+    },
+    Case {
+        code: Code::WarmupFailures,
+        severity: Severity::Warning,
+        message: "Requests of the warm-up of this start without a correct response: 30.",
+        evidence: r#"{"failed_in_start": 30}"#,
+        // An archive without the number of failures.
+        trigger: |w| set_warm_up(w, |slice, _| slice.correct_responses = slice.responses - 3),
+        near_miss: |w| set_warm_up(w, |_, _| {}),
+        near_miss_severity: None,
+    },
+    Case {
         code: Code::WarmupLimit,
         severity: Severity::Warning,
         message: "ended after 60.1 s, before the server was steady: its compiler (JIT) still used \

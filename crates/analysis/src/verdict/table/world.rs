@@ -86,6 +86,7 @@ impl CaveatSource for TrialWorld {
                     record: &self.record,
                     party: Party::SUBJECT,
                     part: self.start.subject(),
+                    workload: 0,
                     checks: &self.checks,
                     facts: &self.facts,
                     machine: &MachineResult::new(&self.record),
