@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 8308e484fb343c12f24ed6a8cce8f8e28ede2480bdcd5e9cc6f96d4d6d3317d9
+// Made by types.mjs from docs/schema/report.schema.json 2b92c522cd76feadf9fee35861ba9a6f66a280cd4cdd6772cbb741cab8f930b8
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -194,6 +194,10 @@ export type Node = [number, number, number, number];
  * The version of control groups whose controllers limit CPU and memory.
  */
 export type CgroupVersion = ("v1" | "v2") | "none";
+/**
+ * Certificates of servers that a load accepts.
+ */
+export type AcceptedCertificates = "system" | "file" | "any";
 /**
  * By which of the kernel's interfaces the generator does its work.
  */
@@ -1649,6 +1653,7 @@ export interface Load {
    */
   check_one_in: number;
   connect_timeout_ns: number;
+  connection?: ConnectionSettings;
   /**
    * How long what is in flight may go on after the measured window.
    */
@@ -1713,6 +1718,37 @@ export interface Load {
    * Warm-up of each step, which is not measured.
    */
   warmup_ns: number;
+}
+/**
+ * Settings of a load's connections that suites leave at their defaults.
+ */
+export interface ConnectionSettings {
+  /**
+   * Local addresses, which connections use in rotation; empty: the kernel chooses.
+   */
+  sources: string[];
+  /**
+   * `None`: a load without TLS.
+   */
+  tls: TlsSettings | null;
+  /**
+   * Whether connections lead to a Unix socket, not to a TCP port.
+   */
+  unix_socket: boolean;
+}
+/**
+ * TLS settings of a load without a suite.
+ */
+export interface TlsSettings {
+  certificates: AcceptedCertificates;
+  /**
+   * Whether the client sends a certificate if the server requests one.
+   */
+  client_certificate: boolean;
+  /**
+   * Whether later handshakes resume the session of an earlier one.
+   */
+  resumption: boolean;
 }
 /**
  * Settings that an HTTP/2 client sends at the start of each connection.
@@ -4073,6 +4109,11 @@ export interface Exchanges {
    * With a complete response, correct or incorrect.
    */
   completed: number;
+  /**
+   * Those in flight at the end of a load that was ended early, which count as neither failed nor
+   * lost.
+   */
+  cut_off: number;
   dropped: number;
   /**
    * Ended without a complete response.

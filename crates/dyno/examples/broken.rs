@@ -265,7 +265,7 @@ fn serve(mut connection: Connection, classes: &'static [Class]) {
             match event {
                 request::RequestEvent::NeedMore => break,
                 request::RequestEvent::Head(head) => {
-                    received = ReceivedRequest::new(&head, classes)
+                    received = ReceivedRequest::new(&head, classes);
                 }
                 request::RequestEvent::Body(_) => {}
                 request::RequestEvent::End => {

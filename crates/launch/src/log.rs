@@ -294,7 +294,7 @@ mod tests {
         log.file.set_len(0).unwrap();
         writeln!(writer, "{} c", &TOKEN[12..]).unwrap();
         follower.read_lines(&mut |line| lines.push(line.to_string()));
-        writer.write_all(TOKEN[..15].as_bytes()).unwrap();
+        writer.write_all(&TOKEN.as_bytes()[..15]).unwrap();
         follower.finish(&mut |line| lines.push(line.to_string()));
         let mark = dyno_archive::secret::NOT_RECORDED;
         let expected = [format!("a {mark} b"), format!("{mark}{mark} c"), mark.into()];

@@ -3,8 +3,8 @@
 use dyno_analysis::cell::Shape;
 use dyno_analysis::window_levels;
 use dyno_archive::plan::{
-    self, Arrivals, ConnectionSettings, DriverKind, Gaps, Http2, Load, LoadModel, Order, Priority,
-    Reconnect, SearchOptions, Spin, Step, StillWarming, UntilSteady,
+    self, Arrivals, DriverKind, Gaps, Http2, Load, LoadModel, Order, Priority, Reconnect,
+    SearchOptions, Spin, Step, StillWarming, UntilSteady,
 };
 use dyno_workload::mistake::{Mistake, all_positive, mistake, positive};
 use dyno_workload::units;
@@ -193,8 +193,6 @@ impl RawLoad {
             } else {
                 StillWarming::Refused
             },
-            proxy_protocol: None,
-            connection: ConnectionSettings::default(),
             order: self.order.unwrap_or(order),
             duration_ns,
             interval_ns: time("interval", &self.interval, interval_ns)?,
