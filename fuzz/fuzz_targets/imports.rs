@@ -20,7 +20,7 @@ fuzz_target!(|input: (u8, &str)| {
         3 => import::urls(text),
         _ => Ok(import::Imports {
             requests: vec![import::ImportedRequest {
-                place: "line 1".into(),
+                location: "line 1".into(),
                 method: "POST".into(),
                 url: format!("http://h/{text}"),
                 headers: vec![("X-A".into(), text.into())],
@@ -35,7 +35,7 @@ fuzz_target!(|input: (u8, &str)| {
     for one in imported.into_iter().flat_map(|all| all.requests) {
         let path = one.url.splitn(4, '/').nth(3).unwrap_or_default();
         let request = Request {
-            name: one.place,
+            name: one.location,
             weight: 1,
             method: one.method,
             path: format!("/{path}"),
