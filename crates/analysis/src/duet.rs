@@ -28,8 +28,8 @@ pub struct DuetResult {
     /// Names of the others, as far as their trials are known.
     #[serde(rename = "beside")]
     pub concurrent_subjects: Vec<String>,
-    /// Whether the others are those that most often ran at the same time at this step. The cost of
-    /// a request depends on the others, so a repeat with other loads is not comparable.
+    /// Whether these co-runners are the most frequent set of this step. The cost of a request
+    /// depends on the co-runners, so a repeat with another set is not comparable.
     pub is_usual: bool,
     /// When the load began, on the machine's monotonic clock: loads that began at the same instant
     /// ran together.
@@ -142,8 +142,8 @@ impl CoRunners {
         }
     }
 
-    /// Returns, for each round of a load in turns, the median over the other loads of their
-    /// throughput relative to their means. `None`: no other load took turns, or the numbers of
+    /// Returns the pace of each round of a load in turns: the median, over the other loads, of
+    /// throughput in the round divided by that load's mean. `None`: no other load took turns, or the numbers of
     /// rounds differ.
     pub(crate) fn pace(&self, plan: &Plan, record: &TrialRecord) -> Option<Vec<f64>> {
         let throughputs = self.paces.get(&start_time(plan, record))?;
@@ -251,8 +251,8 @@ pub(crate) fn duet_caveat(duet: &DuetResult) -> Caveat {
         (loads, planned) if !duet.is_usual => (
             Severity::Invalid,
             format!(
-                "{loads} of {planned} servers were loaded at the same time. Most repeats of this \
-                 step had another set of servers. The cost of a request depends on the other \
+                "{loads} of {planned} servers were loaded at the same time. The most frequent set \
+                 of servers at this step was another one. The cost of a request depends on the other \
                  loads, so this repeat is not comparable. Run the suite again."
             ),
         ),

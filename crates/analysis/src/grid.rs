@@ -1,10 +1,10 @@
-//! Groups the trials of a run by cell and block. It is built once, for all modules that summarize
+//! Groups the trials of a run by cell and block. The grid is built once, for all modules that summarize
 //! repeats.
 
 use std::collections::BTreeMap;
 
 use crate::cell::CellKey;
-use crate::metric::{ByMetric, METRICS, Metric, OverStep, Ratios};
+use crate::metric::{ByMetric, METRICS, Metric, MetricSummary, Ratios};
 use crate::series::Series;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
@@ -66,7 +66,7 @@ impl<'a> Cell<'a> {
         self.trials.iter().copied().filter(|trial| trial.valid)
     }
 
-    /// Returns a metric over the cell's repeats.
+    /// Returns a metric's value in each repeat. Loads that took turns have one for each round, too.
     #[must_use]
     pub fn series(&self, metric: &Metric) -> Series {
         let counted = self.trials.iter().filter(|trial| metric.includes(trial));
@@ -76,22 +76,24 @@ impl<'a> Cell<'a> {
             .with_turns(counted.filter_map(|trial| Some((trial.block, metric.turn_values(trial)?))))
     }
 
-    /// Returns every metric over the cell's repeats.
+    /// Summarizes every metric over the repeats.
     #[must_use]
     pub fn metrics(&self) -> ByMetric {
-        let over_step = |metric: &Metric| {
+        let summary = |metric: &Metric| {
             let series = self.series(metric);
-            let over = series.repeated();
+            let repeats = series.repeated();
             // Repeats with too few samples are the slow ones, so the others would be a biased
             // selection.
-            let over = match metric.is_percentile() && !series.has_all_points() {
-                true => Repeated { median: None, min: None, max: None, interval: None, ..over },
-                false => over,
+            let repeats = match metric.is_percentile() && !series.has_all_points() {
+                true => Repeated { median: None, min: None, max: None, interval: None, ..repeats },
+                false => repeats,
             };
-            OverStep { over, beyond: series.unanswered_count() }
+            MetricSummary { repeats, unanswered_repeats: series.unanswered_count() }
         };
-        let steps = METRICS.iter().map(|metric| (metric.key, over_step(metric)));
-        steps.filter(|(_, step)| !step.over.values.is_empty() || step.beyond > 0).collect()
+        let summaries = METRICS.iter().map(|metric| (metric.key, summary(metric)));
+        let has_repeats =
+            |s: &MetricSummary| !s.repeats.values.is_empty() || s.unanswered_repeats > 0;
+        summaries.filter(|(_, summary)| has_repeats(summary)).collect()
     }
 
     /// Returns the ratios of every metric to another cell's, paired by block.
@@ -127,7 +129,7 @@ mod tests {
         trials.retain(|t| t.cell == key(0, 0, 0));
         let p50 = |trials: &[TrialResult]| {
             let grid = Grid::new(trials);
-            grid.get(key(0, 0, 0)).unwrap().metrics()["response_p50_us"].over.clone()
+            grid.get(key(0, 0, 0)).unwrap().metrics()["response_p50_us"].repeats.clone()
         };
         assert!(p50(&trials).median.is_some());
         trials[0].load.response_time_us.p50 = None;
@@ -163,11 +165,17 @@ mod tests {
         let grid = Grid::new(&trials);
         let metrics = grid.get(key(0, 0, 0)).unwrap().metrics();
         assert_eq!(
-            (metrics["response_p50_us"].beyond, metrics["response_p50_us"].over.values.len()),
+            (
+                metrics["response_p50_us"].unanswered_repeats,
+                metrics["response_p50_us"].repeats.values.len()
+            ),
             (5, 0)
         );
         assert_eq!(
-            (metrics["throughput_rps"].beyond, metrics["throughput_rps"].over.values.len()),
+            (
+                metrics["throughput_rps"].unanswered_repeats,
+                metrics["throughput_rps"].repeats.values.len()
+            ),
             (0, 5)
         );
         assert!(!metrics.contains_key("pages_per_second"));

@@ -154,9 +154,8 @@ impl Metric {
     /// Whether the metric is a percentile that lies among the trial's unanswered requests.
     fn is_beyond(&self, trial: &TrialResult) -> bool {
         match self.over {
-            TrialSelection::Quantile(q, percentiles) => {
-                percentiles(trial).is_some_and(|p| matches!(p.place(q), PercentilePlace::Beyond(_)))
-            }
+            TrialSelection::Quantile(q, percentiles) => percentiles(trial)
+                .is_some_and(|p| matches!(p.place(q), PercentilePlace::Unanswered(_))),
             TrialSelection::Valid | TrialSelection::ValidOrLimited | TrialSelection::All => false,
         }
     }
@@ -179,16 +178,18 @@ impl Metric {
 
 /// A metric over the trials of one step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct OverStep {
+#[schemars(rename = "OverStep")]
+pub struct MetricSummary {
     #[serde(flatten)]
-    pub over: Repeated,
+    pub repeats: Repeated,
     /// Number of repeats in which the percentile lies among the unanswered, above every known
     /// value.
-    pub beyond: usize,
+    #[serde(rename = "beyond")]
+    pub unanswered_repeats: usize,
 }
 
 /// Metrics over the repeats of one cell, by key; unknown ones are left out.
-pub type ByMetric = BTreeMap<&'static str, OverStep>;
+pub type ByMetric = BTreeMap<&'static str, MetricSummary>;
 
 /// Ratios of metrics, by key; unknown ones are left out.
 pub type Ratios = BTreeMap<&'static str, Repeated>;

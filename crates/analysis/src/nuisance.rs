@@ -1,8 +1,8 @@
 //! Computes the share of nuisance factors in the spread between repeats: the time of a start, its
 //! place in the block, its CPUs, the length of its environment.
 //!
-//! Each share is that of one factor alone in the variance of logarithms about each arm's mean. It
-//! is the adjusted coefficient of determination (Theil, 1961), with Fisher's F test. For a factor
+//! A share is the part of the variance of log values, around each cell's mean, that one factor
+//! explains alone. It is the adjusted coefficient of determination (Theil, 1961), with Fisher's F test. For a factor
 //! without effect it is 0 on average. Factors overlap, so shares need not add up to 1.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ pub struct Nuisance {
     pub title: &'static str,
     /// Starts with a known value.
     pub starts: usize,
-    /// Standard deviation of logarithms about each arm's mean: 0.02 is 2 %.
+    /// Standard deviation of log values around each cell's mean: 0.02 is 2 %.
     pub spread: f64,
     pub factors: Vec<FactorShare>,
 }
@@ -53,11 +53,17 @@ pub struct FactorShare {
 /// A start and its known properties.
 struct Start {
     arm: usize,
-    /// Mean of the logarithms of its values, about the mean of each cell.
+    /// Mean of its log values, each minus the mean of its cell.
     value: f64,
     block: u32,
     place: usize,
     environment: Option<usize>,
+}
+
+/// Mean of the starts of one block.
+struct BlockMean {
+    block: u32,
+    value: f64,
 }
 
 /// Model of a factor's effect.
@@ -75,8 +81,9 @@ pub(crate) fn nuisance(run: &Run, grid: &Grid<'_>) -> Vec<Nuisance> {
         .into_iter()
         .filter_map(|metric| metric_nuisance(run, grid, metric))
         .collect();
-    let ps: Vec<f64> = all.iter().flat_map(|of| of.factors.iter().map(|share| share.p)).collect();
-    let shares = all.iter_mut().flat_map(|of| &mut of.factors);
+    let ps: Vec<f64> =
+        all.iter().flat_map(|metric| metric.factors.iter().map(|share| share.p)).collect();
+    let shares = all.iter_mut().flat_map(|metric| &mut metric.factors);
     shares.zip(holm(&ps)).for_each(|(share, p)| share.p = p);
     all
 }
@@ -90,17 +97,17 @@ fn metric_nuisance(run: &Run, grid: &Grid<'_>, metric: &Metric) -> Option<Nuisan
     let values: Vec<f64> = starts.iter().map(|start| start.value).collect();
     let free = starts.len().checked_sub(arms.len()).filter(|free| *free > 0)?;
     let spread = (values.iter().map(|value| value * value).sum::<f64>() / free as f64).sqrt();
-    let blocks = block_starts(&starts);
+    let blocks = block_means(&starts);
     let means: Vec<f64> = blocks.iter().map(|block| block.value).collect();
     // Factors that all starts of a block share are tested with one value per block, because the
     // starts of a block are not independent.
     let block_shares = block_factors(&run.header.plan, &blocks).into_iter();
     let block_shares = block_shares
-        .map(|(factor, levels)| (factor, levels.share(&means, blocks.len().saturating_sub(1))));
+        .map(|(name, factor)| (name, factor.share(&means, blocks.len().saturating_sub(1))));
     let start_shares = factors(&run.header.plan, &starts).into_iter();
-    let start_shares = start_shares.map(|(factor, levels)| (factor, levels.share(&values, free)));
-    let share = |(factor, result): (&'static str, Option<(f64, f64)>)| {
-        result.map(|(share, p)| FactorShare { factor, share, p })
+    let start_shares = start_shares.map(|(name, factor)| (name, factor.share(&values, free)));
+    let share = |(name, result): (&'static str, Option<(f64, f64)>)| {
+        result.map(|(share, p)| FactorShare { factor: name, share, p })
     };
     let factors = block_shares.chain(start_shares).filter_map(share).collect();
     Some(Nuisance {
@@ -165,8 +172,8 @@ fn factors(plan: &Plan, starts: &[Start]) -> Vec<(&'static str, Factor)> {
     factors
 }
 
-/// Returns the mean of each block, about the mean of all blocks.
-fn block_starts(starts: &[Start]) -> Vec<Start> {
+/// Returns the mean of each block, minus the mean of all blocks.
+fn block_means(starts: &[Start]) -> Vec<BlockMean> {
     let mut values_by_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     starts
         .iter()
@@ -175,18 +182,11 @@ fn block_starts(starts: &[Start]) -> Vec<Start> {
     let means: Vec<(u32, f64)> =
         values_by_block.iter().map(|(block, values)| (*block, mean(values))).collect();
     let total_mean = mean(&means.iter().map(|(_, value)| *value).collect::<Vec<f64>>());
-    let start = |(block, value)| Start {
-        arm: 0,
-        value: value - total_mean,
-        block,
-        place: 0,
-        environment: None,
-    };
-    means.into_iter().map(start).collect()
+    means.into_iter().map(|(block, value)| BlockMean { block, value: value - total_mean }).collect()
 }
 
 /// Returns the factors that all starts of a block share.
-fn block_factors(plan: &Plan, blocks: &[Start]) -> Vec<(&'static str, Factor)> {
+fn block_factors(plan: &Plan, blocks: &[BlockMean]) -> Vec<(&'static str, Factor)> {
     let mut all =
         vec![("time", Factor::Line(blocks.iter().map(|block| f64::from(block.block)).collect()))];
     if plan.swaps_cpus {
@@ -197,7 +197,7 @@ fn block_factors(plan: &Plan, blocks: &[Start]) -> Vec<(&'static str, Factor)> {
 }
 
 impl Factor {
-    /// Returns the factor's share of the variance of values about their arms' means, and its
+    /// Returns the factor's share of the variance of values around their cells' means, and its
     /// p-value. `free`: degrees of freedom of the values. `None`: the factor does not vary, or too
     /// few degrees of freedom remain.
     fn share(&self, values: &[f64], free: usize) -> Option<(f64, f64)> {
@@ -221,7 +221,7 @@ impl Factor {
     }
 }
 
-/// Returns the degrees of freedom of levels, and the squares that their means explain.
+/// Returns the degrees of freedom of levels, and the explained sum of squares.
 fn level_squares(levels: &[u64], values: &[f64]) -> (usize, f64) {
     let mut sums_by_level: BTreeMap<u64, (f64, usize)> = BTreeMap::new();
     for (level, value) in levels.iter().zip(values) {

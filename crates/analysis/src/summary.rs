@@ -11,7 +11,7 @@ use crate::grid::{Cell, Grid};
 use crate::load::Percentiles;
 use crate::load::place::StepUnanswered;
 use crate::machine::MachineResult;
-use crate::metric::{self, ByMetric, Metric, OverStep};
+use crate::metric::{self, ByMetric, Metric, MetricSummary};
 use crate::probe_results::InsideSummary;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
@@ -83,7 +83,7 @@ impl Summary {
 
     /// Returns a metric over the repeats, by its key; `None`: not known.
     #[must_use]
-    pub fn metric(&self, key: &str) -> Option<&OverStep> {
+    pub fn metric(&self, key: &str) -> Option<&MetricSummary> {
         self.metrics.get(key)
     }
 }
@@ -114,8 +114,9 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
     let verdicts: Vec<&Limiter> = counted_trials.iter().map(|t| &t.limiter).collect();
     let leading = leading_limiter(&verdicts);
     let metrics = cell.metrics();
-    let over =
-        |metric: &Metric| metrics.get(metric.key).map(|step| step.over.clone()).unwrap_or_default();
+    let over = |metric: &Metric| {
+        metrics.get(metric.key).map(|summary| summary.repeats.clone()).unwrap_or_default()
+    };
     let step = &plan.load.steps[key.step];
     let middle = median_trial(&valid).unwrap_or(trials[0]);
     Summary {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use dyno_analysis::load::{self, LoadResult, Percentiles, SAMPLES_BEYOND, UnansweredRequests};
+use dyno_analysis::load::{self, LoadResult, Percentiles, SAMPLES_ABOVE, UnansweredRequests};
 use dyno_analysis::{Code, verdict};
 use dyno_archive::load::ClientUse;
 use dyno_archive::plan::{self, Arrivals};
@@ -240,7 +240,7 @@ impl Log {
     /// Returns the wait of rank ⌈q·due⌉. `None`: the request of that rank got no correct response,
     /// or too few requests waited for longer.
     fn quantile(&self, q: f64) -> Option<u64> {
-        if self.due as f64 * (1.0 - q) + 1e-6 < SAMPLES_BEYOND {
+        if self.due as f64 * (1.0 - q) + 1e-6 < SAMPLES_ABOVE {
             return None;
         }
         let rank = ((q * self.due as f64).ceil() as u64).max(1);

@@ -124,7 +124,7 @@ pub fn seconds(s: f64) -> String {
 pub fn percentile_text(p: &Percentiles, q: f64) -> String {
     match p.place(q) {
         PercentilePlace::At(us) => micros(us),
-        PercentilePlace::Beyond(unanswered) => unanswered_text(unanswered),
+        PercentilePlace::Unanswered(unanswered) => unanswered_text(unanswered),
         PercentilePlace::TooFew => "–".into(),
     }
 }
@@ -134,7 +134,7 @@ pub fn percentile_text(p: &Percentiles, q: f64) -> String {
 #[must_use]
 pub fn page_percentile_text(p: &Percentiles, q: f64) -> String {
     match p.place(q) {
-        PercentilePlace::Beyond(unanswered) => unanswered_text_with(unanswered, "not complete"),
+        PercentilePlace::Unanswered(unanswered) => unanswered_text_with(unanswered, "not complete"),
         PercentilePlace::At(_) | PercentilePlace::TooFew => percentile_text(p, q),
     }
 }

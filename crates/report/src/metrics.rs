@@ -3,7 +3,7 @@
 
 use dyno_analysis::Report;
 use dyno_analysis::cell::CellKey;
-use dyno_analysis::metric::{METRICS, Metric, OverStep};
+use dyno_analysis::metric::{METRICS, Metric, MetricSummary};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::summary::Summary;
 
@@ -31,12 +31,12 @@ pub(crate) struct MetricRow {
     pub(crate) cells: Vec<String>,
 }
 
-fn median_text(metric: &Metric, step: Option<&OverStep>) -> String {
+fn median_text(metric: &Metric, step: Option<&MetricSummary>) -> String {
     match step {
-        Some(step) if step.over.median.is_none() && step.beyond > 0 => {
+        Some(step) if step.repeats.median.is_none() && step.unanswered_repeats > 0 => {
             "among requests that are not ok".into()
         }
-        step => or_dash(step.and_then(|s| s.over.median), |value| quantity(metric.unit, value)),
+        step => or_dash(step.and_then(|s| s.repeats.median), |value| quantity(metric.unit, value)),
     }
 }
 

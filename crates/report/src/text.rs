@@ -226,7 +226,7 @@ fn percentiles_line(
     quantiles: &[(&str, f64)],
     show: fn(&Percentiles, f64) -> String,
 ) -> String {
-    let is_beyond = |q: f64| matches!(p.place(q), PercentilePlace::Beyond(_));
+    let is_beyond = |q: f64| matches!(p.place(q), PercentilePlace::Unanswered(_));
     let first_beyond = quantiles.iter().position(|(_, q)| is_beyond(*q)).unwrap_or(quantiles.len());
     let texts =
         quantiles.iter().take(first_beyond).map(|(name, q)| format!("{name} {}", show(p, *q)));

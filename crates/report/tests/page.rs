@@ -174,7 +174,8 @@ fn counters_are_compared_with_reference_in_same_workload() {
             .summaries
             .iter_mut()
             .find(|s| s.workload == "json" && s.subject == "slow" && s.connections == 16);
-        there.unwrap().metrics.get_mut("bytes_in_per_response").unwrap().over.median = Some(1234.0);
+        there.unwrap().metrics.get_mut("bytes_in_per_response").unwrap().repeats.median =
+            Some(1234.0);
         let pairs = r.comparisons.iter_mut().find(|c| c.workload == "json" && c.connections == 16);
         pairs.unwrap().metrics.get_mut("bytes_in_per_response").unwrap().median = Some(0.5);
     });

@@ -8,7 +8,7 @@ use dyno_archive::plan::{Arrival, Condition, Objective};
 use crate::LoadResult;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::place::PercentilePlace;
-use crate::load::{Percentiles, SAMPLES_BEYOND};
+use crate::load::{Percentiles, SAMPLES_ABOVE};
 use crate::number_format::percent;
 use crate::verdict::MAX_LOST;
 
@@ -59,7 +59,7 @@ pub fn parse_objective(
 #[must_use]
 pub fn required_requests(objective: &Objective) -> f64 {
     let required = objective.conditions.iter().map(|parse_condition| match parse_condition {
-        Condition::Quantile { q, .. } if *q < 1.0 => SAMPLES_BEYOND / (1.0 - q),
+        Condition::Quantile { q, .. } if *q < 1.0 => SAMPLES_ABOVE / (1.0 - q),
         _ => 0.0,
     });
     required.fold(0.0, f64::max)
@@ -262,7 +262,7 @@ fn find_quantile_miss(times: &Percentiles, (name, q): (&str, f64), limit_us: f64
         PercentilePlace::At(us) => {
             (us >= limit_us).then(|| Miss::Time(format!("{name} {}", ms(us))))
         }
-        PercentilePlace::Beyond(_) => {
+        PercentilePlace::Unanswered(_) => {
             Some(Miss::Failures(format!("{name} among requests without a correct response")))
         }
         PercentilePlace::TooFew => Some(match times.max {
@@ -277,7 +277,7 @@ fn find_quantile_miss(times: &Percentiles, (name, q): (&str, f64), limit_us: f64
             Some(_) => Miss::TooShort(format!(
                 "too few requests for {name}: {} of {:.0}",
                 times.due(),
-                SAMPLES_BEYOND / (1.0 - q)
+                SAMPLES_ABOVE / (1.0 - q)
             )),
             None => Miss::Failures("no correct response".into()),
         }),

@@ -29,8 +29,10 @@ pub struct GeneratorHeadroom {
     /// Share of those CPUs' time that any program used or the hypervisor took, without polling.
     /// `None`: the kernel does not report it, or the window is too short.
     pub busy: Option<f64>,
-    /// Share of those CPUs' time that something other than dyno used; `None` as for `busy`.
+    /// Share of those CPUs' time that other programs used; `None` as for `busy`.
     pub others: Option<f64>,
+    /// Share of those CPUs' time that the hypervisor took (steal); `None` as for `busy`.
+    pub stolen: Option<f64>,
     /// Other processes that used those CPUs, by CPU time, most first.
     pub others_named: Vec<OtherProcess>,
     /// CPU quota of dyno's own control group, in CPUs; `None`: no quota.
@@ -81,6 +83,7 @@ impl GeneratorHeadroom {
         if machine.length_ns as f64 / 1e9 >= MIN_LENGTH_S && all > 0.0 {
             self.busy = Some((busy + steal).saturating_sub(spun_ns) as f64 / all);
             self.others = Some(busy.saturating_sub(machine.own_ns) as f64 / all);
+            self.stolen = Some(steal as f64 / all);
         }
         self.cpus = Some(machine.cpus.iter().map(|c| c.cpu).collect());
         let others = machine.others.iter().map(|o| OtherProcess {

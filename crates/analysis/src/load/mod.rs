@@ -27,7 +27,7 @@ use crate::caveat::Caveat;
 pub use config::{LoadConfig, MixedRequest};
 pub use headroom::GeneratorHeadroom;
 pub use http2::{HeaderBytes, Http2Result, StreamCounts};
-pub use percentiles::{Percentiles, SAMPLES_BEYOND, UnansweredRequests, value_at_quantile};
+pub use percentiles::{Percentiles, SAMPLES_ABOVE, UnansweredRequests, value_at_quantile};
 use place::LoadUnanswered;
 use sums::{WindowSums, per_second, times_after_warmup};
 pub use sums::{response_times, responses_per_second};
@@ -608,7 +608,7 @@ fn tcp(counters: Option<&TcpCounters>, responses: u64) -> Tcp {
 /// stops where samples or correct responses end.
 fn spectrum(times: &Times, missing: u64) -> Vec<(f64, f64)> {
     const POINTS_PER_DECADE: i32 = 12;
-    let inverse_tail = (times.count() + missing) as f64 / SAMPLES_BEYOND;
+    let inverse_tail = (times.count() + missing) as f64 / SAMPLES_ABOVE;
     let points = (inverse_tail.max(1.0).log10() * f64::from(POINTS_PER_DECADE)) as i32;
     (0..=points)
         .filter_map(|i| {

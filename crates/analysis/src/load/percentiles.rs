@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::stats::rank_bounds;
 
 /// Samples that must lie beyond a percentile for it to be reported (docs/methodology/times.md).
-pub const SAMPLES_BEYOND: f64 = 20.0;
+pub const SAMPLES_ABOVE: f64 = 20.0;
 
 /// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of
 /// correct responses. Percentiles are of all that was due: the unanswered rank above every correct
@@ -90,7 +90,7 @@ impl Percentiles {
         let at = |q: f64| {
             let beyond = due as f64 * (1.0 - q);
             // The comparison allows for the rounding of 1 − q.
-            if beyond + 1e-6 < SAMPLES_BEYOND {
+            if beyond + 1e-6 < SAMPLES_ABOVE {
                 None
             } else {
                 value_at_quantile(times, missing.count, q).map(us)
@@ -120,7 +120,7 @@ impl Percentiles {
     pub fn with_bounds(mut self, times: &Times) -> Percentiles {
         let due = times.count() + self.unanswered;
         let us = |rank: u64| times.at_rank(rank).map(|ns| ns as f64 / 1e3);
-        let is_reported = |q: f64| due as f64 * (1.0 - q) + 1e-6 >= SAMPLES_BEYOND;
+        let is_reported = |q: f64| due as f64 * (1.0 - q) + 1e-6 >= SAMPLES_ABOVE;
         let bounds = |q: f64| {
             let (low, high) = rank_bounds(due, q);
             Bounds { low: low.and_then(us), high: high.and_then(us) }

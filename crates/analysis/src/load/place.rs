@@ -9,7 +9,7 @@ use dyno_archive::Times;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::percentiles::{Percentiles, SAMPLES_BEYOND};
+use super::percentiles::{Percentiles, SAMPLES_ABOVE};
 use crate::stats::Repeated;
 
 /// A percentile's place in a distribution.
@@ -17,13 +17,13 @@ use crate::stats::Repeated;
 pub enum PercentilePlace {
     /// Microseconds.
     At(f64),
-    /// Among the unanswered.
-    Beyond(UnansweredShare),
-    /// Fewer than [`SAMPLES_BEYOND`] samples lie beyond it, or there are none at all.
+    /// Among the unanswered requests, so above every known time.
+    Unanswered(UnansweredShare),
+    /// Fewer than [`SAMPLES_ABOVE`] samples lie above it, or the quantile is not recorded.
     TooFew,
 }
 
-/// Requests that were due and got no correct response.
+/// Share of due requests without a correct response, and the longest wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnansweredShare {
     /// Share of all requests that were due: 0 to 1.
@@ -53,10 +53,10 @@ impl Percentiles {
         if let Some(us) = self.known_value(q) {
             return PercentilePlace::At(us);
         }
-        let beyond = self.due() as f64 * (1.0 - q);
-        let are_enough = q >= 1.0 || beyond + 1e-6 >= SAMPLES_BEYOND;
+        let samples_above = self.due() as f64 * (1.0 - q);
+        let are_enough = q >= 1.0 || samples_above + 1e-6 >= SAMPLES_ABOVE;
         if are_enough && self.is_beyond(q) {
-            PercentilePlace::Beyond(self.unanswered_share())
+            PercentilePlace::Unanswered(self.unanswered_share())
         } else {
             PercentilePlace::TooFew
         }
@@ -117,7 +117,7 @@ pub struct LoadUnanswered {
 impl LoadUnanswered {
     #[must_use]
     pub fn new(percentiles: &Percentiles) -> LoadUnanswered {
-        let is_beyond = |q: f64| matches!(percentiles.place(q), PercentilePlace::Beyond(_));
+        let is_beyond = |q: f64| matches!(percentiles.place(q), PercentilePlace::Unanswered(_));
         LoadUnanswered {
             share: percentiles.unanswered_share().share,
             p50: is_beyond(0.5),
@@ -148,7 +148,7 @@ impl StepUnanswered {
             |pick: fn(&Percentiles) -> u64| repeats.iter().map(|p| pick(p) as f64).sum::<f64>();
         let (unanswered, due) = (sum(|p| p.unanswered), sum(Percentiles::due));
         let beyond = |q: f64| {
-            repeats.iter().filter(|p| matches!(p.place(q), PercentilePlace::Beyond(_))).count()
+            repeats.iter().filter(|p| matches!(p.place(q), PercentilePlace::Unanswered(_))).count()
         };
         StepUnanswered {
             share: if due > 0.0 { unanswered / due } else { 0.0 },
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn percentile_place_depends_on_rank_and_sample_count() {
         let share = |place| match place {
-            PercentilePlace::Beyond(u) => u.share,
+            PercentilePlace::Unanswered(u) => u.share,
             other => panic!("{other:?}"),
         };
         assert_eq!(share(percentiles(9_410, 590).place(0.99)), 0.059);
@@ -220,7 +220,7 @@ mod tests {
         let max =
             |unanswered| Percentiles { max: Some(7.0), ..percentiles(10, unanswered) }.place(1.0);
         assert_eq!(max(0), PercentilePlace::At(7.0));
-        assert!(matches!(max(1), PercentilePlace::Beyond(_)));
+        assert!(matches!(max(1), PercentilePlace::Unanswered(_)));
     }
 
     #[test]
@@ -256,11 +256,11 @@ mod tests {
     #[test]
     fn percentile_place_requires_twenty_samples_beyond() {
         // A tenth of 200, up to rounding.
-        assert!(matches!(percentiles(100, 100).place(0.9), PercentilePlace::Beyond(_)));
+        assert!(matches!(percentiles(100, 100).place(0.9), PercentilePlace::Unanswered(_)));
         assert_eq!(percentiles(100, 99).place(0.9), PercentilePlace::TooFew);
-        assert!(matches!(percentiles(1_900, 100).place(0.99), PercentilePlace::Beyond(_)));
+        assert!(matches!(percentiles(1_900, 100).place(0.99), PercentilePlace::Unanswered(_)));
         // The maximum needs no samples beyond it.
-        assert!(matches!(percentiles(3, 1).place(1.0), PercentilePlace::Beyond(_)));
+        assert!(matches!(percentiles(3, 1).place(1.0), PercentilePlace::Unanswered(_)));
         assert!(!percentiles(0, 0).is_beyond(0.5) && percentiles(0, 1).is_beyond(0.0));
     }
 

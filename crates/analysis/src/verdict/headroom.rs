@@ -36,7 +36,7 @@ pub enum GeneratorBound {
     /// Threads that share a CPU used nearly all of it together.
     Cpu { work: f64 },
     /// Its CPUs were full, and it waited for them.
-    Crowded { busy: f64, others: f64, waiting: f64 },
+    Crowded { busy: f64, others: f64, stolen: f64, waiting: f64 },
 }
 
 impl GeneratorBound {
@@ -85,11 +85,12 @@ impl GeneratorBound {
             GeneratorBound::Cpu { work } => {
                 format!("its threads used {} of a CPU that they share", percent(work))
             }
-            GeneratorBound::Crowded { busy, others, waiting } => format!(
-                "its CPUs were busy for {} of the time, for {} with other programs, and its \
-                 threads waited for a CPU for {}",
+            GeneratorBound::Crowded { busy, others, stolen, waiting } => format!(
+                "its CPUs were {} busy (other programs {}, hypervisor {}), and its threads waited \
+                 for a CPU for {} of the time",
                 percent(busy),
                 percent(others),
+                percent(stolen),
                 percent(waiting)
             ),
         }
@@ -118,6 +119,10 @@ impl GeneratorBound {
                     context.threads_setting(more as usize)
                 )
             }
+            GeneratorBound::Crowded { others, stolen, .. } if stolen > others => {
+                "The hypervisor took more of them than other programs. Re-run on a dedicated host."
+                    .into()
+            }
             GeneratorBound::Waiting { .. }
             | GeneratorBound::Cpu { .. }
             | GeneratorBound::Crowded { .. } => format!(
@@ -135,12 +140,13 @@ impl GeneratorBound {
 fn crowded_cpus(result: &LoadResult) -> Option<GeneratorBound> {
     let headroom = &result.client.headroom;
     let busy = headroom.busy.filter(|busy| *busy >= CPUS_FULL)?;
-    let others = headroom.others.unwrap_or(0.0);
+    let (others, stolen) = (headroom.others.unwrap_or(0.0), headroom.stolen.unwrap_or(0.0));
     let has_waited = headroom.waiting.map_or(others > MAX_WAITING, |waiting| waiting > MAX_WAITING);
     let keeps_schedule = result.keeps_up() == Some(true);
     (has_waited && !keeps_schedule).then_some(GeneratorBound::Crowded {
         busy,
         others,
+        stolen,
         waiting: headroom.waiting.unwrap_or(0.0),
     })
 }
@@ -183,8 +189,8 @@ pub(super) fn too_many_threads(result: &LoadResult, context: &Context<'_>) -> Op
     let threads = result.client.threads;
     (cpus > 0 && threads > cpus).then(|| {
         let message = format!(
-            "The generator has {threads} threads on {cpus} CPU{}. Each may wait for another, each \
-             time for up to a time slice of the scheduler. Use no more threads than CPUs: {}.",
+            "The generator has {threads} threads on {cpus} CPU{}. They delay each other by up to one \
+             scheduler time slice. Use no more threads than CPUs: {}.",
             if cpus == 1 { "" } else { "s" },
             context.threads_setting(cpus)
         );

@@ -136,11 +136,20 @@ fn early_end(run: &Run) -> Option<Caveat> {
     let (opens_ns, closes_ns) = trial.load.window_ns;
     let seconds = |ns: u64| format!("{:.1} s", ns as f64 / 1e9);
     let planned = run.header.plan.load.set_duration_ns();
+    let window_ns = closes_ns.saturating_sub(opens_ns);
+    if planned.is_some_and(|ns| window_ns >= ns) {
+        let message = format!(
+            "The user ended this load after its window, while it waited for {} responses. They do \
+             not count as failed.",
+            trial.load.books.in_flight_at_end
+        );
+        return Some(info(Code::CutShort, message));
+    }
     let planned_text = planned.map_or(String::new(), |ns| format!(" of {}", seconds(ns)));
     let message = format!(
         "The user ended this load after {}{planned_text} of its window. Its numbers cover only \
          that part.",
-        seconds(closes_ns.saturating_sub(opens_ns))
+        seconds(window_ns)
     );
     Some(info(Code::CutShort, message))
 }

@@ -95,7 +95,7 @@ fn with_backends(
 fn split_table(report: &Report) -> Markup {
     let metric_cell = |r: &OverviewRow, key: &str| {
         let metric = report.summary(r.reference_cell).and_then(|s| s.metric(key));
-        value(metric.and_then(|m| m.over.median), |v| quantity(Metric::from_key(key).unit, v))
+        value(metric.and_then(|m| m.repeats.median), |v| quantity(Metric::from_key(key).unit, v))
     };
     let columns: [Column<'_, OverviewRow>; 4] = [
         ("Subject", &|r| cell(html! { (swatch(report, &r.subject)) (r.title) })),
@@ -108,7 +108,7 @@ fn split_table(report: &Report) -> Markup {
 
 fn cpus_table(report: &Report) -> Markup {
     let none = Repeated::default();
-    let metric = |s: &Summary| s.metric("server_cpus").map_or(none.clone(), |m| m.over.clone());
+    let metric = |s: &Summary| s.metric("server_cpus").map_or(none.clone(), |m| m.repeats.clone());
     step_table(
         report,
         &[

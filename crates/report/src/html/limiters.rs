@@ -170,7 +170,7 @@ impl Counter {
     /// Returns cells with the name of the metric and its median in each step.
     fn cells(&self, steps: &[Option<&Summary>]) -> Vec<TableCell> {
         let unit = Metric::from_key(self.key).unit;
-        let typical = |step: Option<&Summary>| step?.metric(self.key)?.over.median;
+        let typical = |step: Option<&Summary>| step?.metric(self.key)?.repeats.median;
         let medians = steps.iter().map(|step| value(typical(*step), |v| quantity(unit, v)));
         [text(self.name)].into_iter().chain(medians).collect()
     }

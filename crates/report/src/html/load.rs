@@ -254,7 +254,7 @@ fn page_percentile_with_key(p: &Percentiles, q: f64) -> TableCell {
 fn percentile_cell(p: &Percentiles, q: f64, show: fn(&Percentiles, f64) -> String) -> TableCell {
     let key = match p.place(q) {
         dyno_analysis::load::place::PercentilePlace::At(us) => Some(us),
-        dyno_analysis::load::place::PercentilePlace::Beyond(u) => u.longest_wait,
+        dyno_analysis::load::place::PercentilePlace::Unanswered(u) => u.longest_wait,
         dyno_analysis::load::place::PercentilePlace::TooFew => None,
     };
     let cell = text(show(p, q)).sorted_by(key);

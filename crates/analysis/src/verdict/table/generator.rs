@@ -173,8 +173,8 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        message: "its CPUs were busy for 95 % of the time, for 65 % with other programs, and its \
-                  threads waited for a CPU for 5.0 %. Throughput is a lower bound. Give the \
+        message: "its CPUs were 95 % busy (other programs 65 %, hypervisor 0 %), and its threads \
+                  waited for a CPU for 5.0 % of the time. Throughput is a lower bound. Give the \
                   generator CPUs that no other program uses (nginx 0.50 s) (a smaller `cpuset` \
                   under",
         evidence: r#"{"busy": 0.95, "others": 0.65, "waiting": 0.050000001}"#,
@@ -185,7 +185,7 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        message: "its CPUs were busy for 95 % of the time",
+        message: "its CPUs were 95 % busy",
         evidence: "{}",
         trigger: |w| set_busy_cpu(w, 950 * MS, Some(60 * MS)),
         near_miss: |w| set_busy_cpu(w, 950 * MS - 1, Some(60 * MS)),
@@ -195,7 +195,7 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        message: "for 5.0 % with other programs, and its threads waited for a CPU for 0 %",
+        message: "other programs 5.0 %, hypervisor 0 %), and its threads waited for a CPU for 0 %",
         evidence: r#"{"waiting": null}"#,
         trigger: |w| {
             set_busy_cpu(w, 950 * MS, None);
@@ -211,8 +211,10 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        message: "its CPUs were busy for 95 % of the time",
-        evidence: r#"{"busy": 0.95}"#,
+        message: "its CPUs were 95 % busy (other programs 30 %, hypervisor 35 %), and its threads \
+                  waited for a CPU for 6.0 % of the time. Throughput is a lower bound. The \
+                  hypervisor took more of them than other programs. Re-run on a dedicated host.",
+        evidence: r#"{"busy": 0.95, "others": 0.3, "stolen": 0.35}"#,
         trigger: |w| {
             set_busy_cpu(w, 600 * MS, Some(60 * MS));
             set_steal(w, 350 * MS);

@@ -67,6 +67,18 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
         near_miss_severity: None,
     },
     Case {
+        code: Code::CutShort,
+        severity: Severity::Info,
+        message: "The user ended this load after its window, while it waited for 3 responses.",
+        evidence: "{}",
+        trigger: |w| {
+            let load = &mut w.run.trials[0].load;
+            (load.cut_short, load.books.in_flight_at_end) = (true, 3);
+        },
+        near_miss: |w| w.run.trials[0].load.books.in_flight_at_end = 3,
+        near_miss_severity: None,
+    },
+    Case {
         code: Code::DoneAgain,
         severity: Severity::Info,
         message: "One step was measured again: another program used the machine meanwhile, heat \

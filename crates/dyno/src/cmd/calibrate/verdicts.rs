@@ -16,7 +16,7 @@ use dyno_launch::folder::{make, user};
 use dyno_launch::guard::Guard;
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::{ToolCommand, ToolEnd, ToolOutcome};
+use dyno_launch::tool::{ToolCommand, ToolEnd, ToolOutcome, duration_text};
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::may_make_groups;
 use dyno_report::validation;
@@ -168,7 +168,7 @@ impl Bench<'_> {
             ToolEnd::Ended { status, .. } => Err(format!("{status}: {}", log.tail(5))),
             ToolEnd::Interrupted => anyhow::bail!("--verdicts: interrupted"),
             ToolEnd::TimedOut | ToolEnd::TooMuchOutput => {
-                Err(format!("did not end in time: {}", log.tail(5)))
+                Err(format!("had not ended after {}:\n{}", duration_text(deadline), log.tail(5)))
             }
         })
     }

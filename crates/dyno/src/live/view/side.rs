@@ -11,13 +11,20 @@ use super::numbers::{finite, time, whole_number, whole_percent};
 use super::{BOLD, FAINT, View, row, strip};
 use crate::live::model::LivePhase;
 
+/// The line of connections, and the empty lines above and below the generator.
+const FIXED_LINES: usize = 3;
+
+/// Lines that remain for errors, if there are as many.
+const MIN_ERROR_LINES: usize = 3;
+
 impl View<'_> {
     /// Draws connections, generator and errors. If not all lines fit, the last lines of the
     /// generator are omitted first.
     pub(super) fn side(&mut self, area: Rect) {
         let errors = self.error_lines(area.width);
         let mut generator = self.generator_lines(area);
-        generator.truncate(usize::from(area.height).saturating_sub(3 + errors.len().min(3)));
+        let other_lines = FIXED_LINES + errors.len().min(MIN_ERROR_LINES);
+        generator.truncate(usize::from(area.height).saturating_sub(other_lines));
         let mut lines = vec![self.connections_line(), Line::default()];
         lines.extend(generator);
         lines.push(Line::default());
@@ -46,8 +53,8 @@ impl View<'_> {
         let mut lines = vec![Line::styled("Generator", BOLD)];
         lines.extend(self.gauges(area.width.min(60), usize::from((area.height / 5).max(2))));
         if self.model.threads.iter().any(|busy| *busy > GENERATOR_BUSY) {
-            let threads = format!("  another CPU: --threads {}", self.model.threads.len() + 1);
-            let text = ["! It may be the limit: give".to_string(), threads];
+            let threads = format!("  use --threads {}", self.model.threads.len() + 1);
+            let text = ["! It may be the limit:".to_string(), threads];
             lines.extend(text.map(|text| Line::styled(text, self.palette.attention)));
         }
         let last = self.model.points.last();
@@ -99,6 +106,7 @@ impl View<'_> {
             let failed = if p.warmup { p.failed } else { 0 };
             (sum.0.saturating_add(failed), sum.1.saturating_add(p.dropped))
         });
+        // During the warm-up the outcomes below are those of the warm-up.
         let in_warmup = if self.model.phase == LivePhase::Warmup { 0 } else { in_warmup };
         let attention = self.palette.attention;
         let mut classes: Vec<_> = self
