@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 2b92c522cd76feadf9fee35861ba9a6f66a280cd4cdd6772cbb741cab8f930b8
+// Made by types.mjs from docs/schema/report.schema.json 6c477cfdf32cddf6bd1b5e5cb07e28124c678d441bdf731af4537c1d03531968
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -969,7 +969,7 @@ export interface Nuisance {
    */
   metric: string;
   /**
-   * Standard deviation of logarithms about each arm's mean: 0.02 is 2 %.
+   * Standard deviation of log values around each cell's mean: 0.02 is 2 %.
    */
   spread: number;
   /**
@@ -3594,8 +3594,8 @@ export interface DuetResult {
    */
   cpus: number | null;
   /**
-   * Whether the others are those that most often ran at the same time at this step. The cost of
-   * a request depends on the others, so a repeat with other loads is not comparable.
+   * Whether these co-runners are the most frequent set of this step. The cost of a request
+   * depends on the co-runners, so a repeat with another set is not comparable.
    */
   is_usual: boolean;
   /**
@@ -3900,7 +3900,7 @@ export interface Room {
    */
   need_work: number;
   /**
-   * Share of those CPUs' time that something other than dyno used; `None` as for `busy`.
+   * Share of those CPUs' time that other programs used; `None` as for `busy`.
    */
   others: number | null;
   /**
@@ -3911,6 +3911,10 @@ export interface Room {
    * CPU quota of dyno's own control group, in CPUs; `None`: no quota.
    */
   quota_cpus: number | null;
+  /**
+   * Share of those CPUs' time that the hypervisor took (steal); `None` as for `busy`.
+   */
+  stolen: number | null;
   /**
    * Share of the quota's periods in which it held the generator back; `None`: no quota, or no
    * period.
@@ -4110,8 +4114,8 @@ export interface Exchanges {
    */
   completed: number;
   /**
-   * Those in flight at the end of a load that was ended early, which count as neither failed nor
-   * lost.
+   * Those that the early end of the load cut off before they had waited longer than the slowest
+   * correct response. They count as neither failed nor lost.
    */
   cut_off: number;
   dropped: number;

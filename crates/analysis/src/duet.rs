@@ -143,8 +143,8 @@ impl CoRunners {
     }
 
     /// Returns the pace of each round of a load in turns: the median, over the other loads, of
-    /// throughput in the round divided by that load's mean. `None`: no other load took turns, or the numbers of
-    /// rounds differ.
+    /// throughput in the round divided by that load's mean. `None`: no other load took turns, or
+    /// the numbers of rounds differ.
     pub(crate) fn pace(&self, plan: &Plan, record: &TrialRecord) -> Option<Vec<f64>> {
         let throughputs = self.paces.get(&start_time(plan, record))?;
         let others: Vec<&[f64]> = throughputs
@@ -252,8 +252,8 @@ pub(crate) fn duet_caveat(duet: &DuetResult) -> Caveat {
             Severity::Invalid,
             format!(
                 "{loads} of {planned} servers were loaded at the same time. The most frequent set \
-                 of servers at this step was another one. The cost of a request depends on the other \
-                 loads, so this repeat is not comparable. Run the suite again."
+                 of servers at this step was another one. The cost of a request depends on the \
+                 other loads, so this repeat is not comparable. Run the suite again."
             ),
         ),
         (loads, planned) => (

@@ -1,5 +1,5 @@
-//! Groups the trials of a run by cell and block. The grid is built once, for all modules that summarize
-//! repeats.
+//! Groups the trials of a run by cell and block. The grid is built once, for all modules that
+//! summarize repeats.
 
 use std::collections::BTreeMap;
 

@@ -119,7 +119,7 @@ impl Metric {
     pub(crate) fn includes(&self, trial: &TrialResult) -> bool {
         match self.over {
             TrialSelection::All => true,
-            TrialSelection::ValidOrLimited => trial.valid || trial.is_limited_by_generator(),
+            TrialSelection::ValidOrLimited => trial.valid || trial.has_known_cost(),
             TrialSelection::Valid | TrialSelection::Quantile(..) => trial.valid,
         }
     }

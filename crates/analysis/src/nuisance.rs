@@ -2,8 +2,9 @@
 //! place in the block, its CPUs, the length of its environment.
 //!
 //! A share is the part of the variance of log values, around each cell's mean, that one factor
-//! explains alone. It is the adjusted coefficient of determination (Theil, 1961), with Fisher's F test. For a factor
-//! without effect it is 0 on average. Factors overlap, so shares need not add up to 1.
+//! explains alone. It is the adjusted coefficient of determination (Theil, 1961), with Fisher's F
+//! test. For a factor without effect it is 0 on average. Factors overlap, so shares need not add up
+//! to 1.
 
 use std::collections::{BTreeMap, BTreeSet};
 

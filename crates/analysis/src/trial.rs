@@ -65,6 +65,12 @@ impl TrialResult {
         !self.valid && !self.refused
     }
 
+    /// Whether the trial does not count only because the generator limited it, without other
+    /// programs. Its CPU time per response is known nevertheless.
+    pub(crate) fn has_known_cost(&self) -> bool {
+        self.is_limited_by_generator() && !self.is_disturbed()
+    }
+
     /// Returns the codes of the caveats that make the trial invalid.
     pub(crate) fn invalid_codes(&self) -> impl Iterator<Item = Code> {
         let invalid = self.caveats.iter().filter(|caveat| caveat.severity == Severity::Invalid);

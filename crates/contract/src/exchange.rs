@@ -90,11 +90,21 @@ pub fn run_with(
             Err(Problem::Late(second)) => {
                 Err(Problem::Wrong(format!("{first}; on a second try: {second}")))
             }
+            // The first try may have changed the server's state, so that the second one fails.
+            Err(Problem::Wrong(second) | Problem::Closed(second)) if changes_state(check) => {
+                Err(Problem::Late(format!("{first}; on a second try: {second}")))
+            }
             other => other,
         },
         (_, outcome) => outcome,
     };
     result(check, client, outcome, load)
+}
+
+/// Whether a check may change the state of the server: its methods are not all safe (RFC 9110
+/// §9.2.1).
+fn changes_state(check: &Check) -> bool {
+    check.requests.iter().any(|request| !matches!(&*request.method, "GET" | "HEAD" | "OPTIONS"))
 }
 
 /// Returns the result of a check with this outcome. `Ok`: the received response, as text.
@@ -224,11 +234,19 @@ mod tests {
     /// Returns whether the check passed, whether a failure is the server's fault, and the number of
     /// tries.
     fn outcome(load: ServerLoad, attempts: Vec<Result<&str, Problem>>) -> (bool, bool, usize) {
+        outcome_of(&check("path = \"/\""), load, attempts)
+    }
+
+    fn outcome_of(
+        check: &Check,
+        load: ServerLoad,
+        attempts: Vec<Result<&str, Problem>>,
+    ) -> (bool, bool, usize) {
         let planned = attempts.len();
         let left = RefCell::new(attempts);
         let attempt = |_| left.borrow_mut().remove(0).map(String::from);
         let client = client(([127, 0, 0, 1], 1).into());
-        let result = run_with(&check("path = \"/\""), &client, load, attempt);
+        let result = run_with(check, &client, load, attempt);
         (result.ok, result.has_response, planned - left.borrow().len())
     }
 
@@ -243,6 +261,11 @@ mod tests {
         assert_eq!(outcome(Idle, vec![late(), late()]), (false, true, 2));
         assert_eq!(outcome(Idle, vec![late(), wrong()]), (false, true, 2));
         assert_eq!(outcome(Idle, vec![late(), closed()]), (false, true, 2));
+        // The first POST may have changed what the second one finds.
+        let post = check("method = \"POST\"\npath = \"/\"");
+        assert_eq!(outcome_of(&post, Idle, vec![late(), wrong()]), (false, false, 2));
+        assert_eq!(outcome_of(&post, Idle, vec![late(), late()]), (false, true, 2));
+        assert_eq!(outcome_of(&post, Idle, vec![wrong()]), (false, true, 1));
         // Late, as a warning: the responses came.
         assert_eq!(outcome(Idle, vec![late(), Ok("200")]), (false, false, 2));
         assert_eq!(outcome(Idle, vec![late(), slow()]), (false, false, 2));

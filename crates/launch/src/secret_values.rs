@@ -304,16 +304,23 @@ fn names_secret(name: &str) -> bool {
 /// Whether the whole value of a variable that is not recorded is erased from texts.
 /// `PIP_KEYRING_PROVIDER=import` is not, although its name contains KEY.
 fn is_secret_value(name: &str, value: &str) -> bool {
-    is_secret(name)
-        || is_secret_field(name)
-        || is_distinctive(value)
-        || has_secret_word(name) && !is_state(value)
+    let is_marked = is_secret(name) || is_secret_field(name) || has_secret_word(name);
+    is_distinctive(value)
+        || is_marked && !is_state(value) && !is_default_password(value)
         || holds_secret(value) && value.contains([' ', '=', '@'])
 }
 
 /// Whether a value is a word about a setting: `AUTH=disabled` is no secret.
 fn is_state(value: &str) -> bool {
     STATES.split_whitespace().any(|state| state.eq_ignore_ascii_case(value.trim()))
+}
+
+/// Whether a value is a password that programs come with. It protects nothing, and texts have it
+/// for other reasons, such as the name of a program or a user.
+fn is_default_password(value: &str) -> bool {
+    const DEFAULTS: &[&str] =
+        &["changeme", "elastic", "example", "postgres", "password", "secret", "testing"];
+    DEFAULTS.contains(&value)
 }
 
 /// Whether a value may be an ordinary word or number: digits only, or letters only without capitals
@@ -326,6 +333,9 @@ fn may_be_word(value: &str) -> bool {
             && (all(char::is_uppercase) || !inside.contains(char::is_uppercase))
 }
 
+/// How colour codes begin, also escaped as in logs of JSON.
+const COLOURS: [&[u8]; 3] = [b"\x1b[", b"\\u001b[", b"\\x1b["];
+
 fn is_of_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte >= 0x80
 }
@@ -337,6 +347,8 @@ fn ends_with_word(text: &[u8]) -> bool {
     let colour = text.len() - text.iter().rev().take_while(|byte| is_of_colour(byte)).count();
     let is_escape = match text {
         [.., b'\\', b'n' | b'r' | b't'] => true,
+        // `\u003d`
+        [.., b'\\', b'u', a, b, c, d] => [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()),
         [.., b'%', a, b] => byte_of_hex(Some(&[*a, *b])).is_some(),
         [before @ .., b'-', option] => {
             option.is_ascii_alphabetic() && !before.last().is_some_and(|byte| is_of_word(*byte))
@@ -345,7 +357,7 @@ fn ends_with_word(text: &[u8]) -> bool {
     };
     text.last().is_some_and(|byte| is_of_word(*byte))
         && !is_escape
-        && !text[..colour].ends_with(b"\x1b[")
+        && !COLOURS.iter().any(|begin| text[..colour].ends_with(begin))
 }
 
 #[cfg(test)]

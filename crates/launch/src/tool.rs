@@ -83,6 +83,19 @@ impl ToolCommand<'_> {
 
     /// Runs the command and returns its standard output, without the secrets of its environment.
     pub fn read_output(self, supervision: &Supervision<'_>) -> ToolOutcome {
+        let secrets = self.environment.secret_values();
+        match self.read_raw_output(supervision) {
+            ToolOutcome::Ended { status, output } => ToolOutcome::Ended {
+                status,
+                output: secrets.erase(output.as_bytes(), &[output.len()]),
+            },
+            unfinished @ ToolOutcome::Unfinished(_) => unfinished,
+        }
+    }
+
+    /// Runs the command and returns its standard output as data, which no text may quote: it may
+    /// have secrets of the environment.
+    pub fn read_raw_output(self, supervision: &Supervision<'_>) -> ToolOutcome {
         self.try_read_output(supervision)
             .unwrap_or_else(|error| ToolOutcome::Unfinished(format!("could not be run ({error})")))
     }
@@ -102,8 +115,7 @@ impl ToolCommand<'_> {
             ToolEnd::Ended { status, .. } => {
                 let mut bytes = vec![0; length(&output).min(OUTPUT_BYTES) as usize];
                 output.read_exact_at(&mut bytes, 0)?;
-                let output = self.environment.secret_values().erase(&bytes, &[bytes.len()]);
-                ToolOutcome::Ended { status, output }
+                ToolOutcome::Ended { status, output: String::from_utf8_lossy(&bytes).into_owned() }
             }
             ToolEnd::TimedOut => ToolOutcome::Unfinished(format!(
                 "had not ended after {}",

@@ -36,8 +36,8 @@ fn attempt(check: &Check, client: &ProbeClient, limit: TimeLimit) -> Result<Stri
     }
 }
 
-/// Sends the requests of a check. All responses must arrive before `deadline`, which only stops slow
-/// checks: it is not a measurement.
+/// Sends the requests of a check. All responses must arrive before `deadline`, which only stops
+/// slow checks: it is not a measurement.
 fn send_requests(check: &Check, listener: &Listener, deadline: Instant) -> Result<String, Problem> {
     let workload = Workload {
         name: check.name.clone(),

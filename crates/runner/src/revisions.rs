@@ -297,7 +297,8 @@ fn git(
         environment: &environment,
         deadline: CHECKOUT_TIMEOUT,
     };
-    match tool.read_output(supervision) {
+    // Paths and revisions are used as they are. Only errors are quoted.
+    match tool.read_raw_output(supervision) {
         ToolOutcome::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
         // Exit status of the shell for a missing program (POSIX, 2.8.2).
         ToolOutcome::Ended { status, .. } if status.code() == Some(127) => {
@@ -305,9 +306,11 @@ fn git(
                 "git: not found\nhint: install git, which is needed to compare revisions".into(),
             ))
         }
-        ToolOutcome::Ended { output, .. } => Err(RevisionError::InvalidRequest(
-            output.trim().lines().last().unwrap_or("git failed").into(),
-        )),
+        ToolOutcome::Ended { output, .. } => {
+            let error = environment.secret_values().erase(output.as_bytes(), &[output.len()]);
+            let last_line = error.trim().lines().last().unwrap_or("git failed");
+            Err(RevisionError::InvalidRequest(last_line.into()))
+        }
         ToolOutcome::Unfinished(reason) => Err(RevisionError::Failed(format!("git {reason}"))),
     }
 }

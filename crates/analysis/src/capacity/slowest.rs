@@ -70,8 +70,10 @@ pub fn capacity_failures(plan: &Plan, report: &Report) -> Vec<CapacityFailures> 
     let arms: BTreeSet<usize> =
         (0..plan.workloads.len()).flat_map(|workload| loaded_arms(plan, workload)).collect();
     let failures = |arm: usize| {
-        let failed_starts =
-            report.subjects[arm].failures.iter().map(|failure| failure.repeat).filter(|n| *n > 0);
+        let failures = report.subjects[arm].failures.iter();
+        let failed_starts = failures
+            .filter(|failure| failure.is_servers_fault() && failure.repeat > 0)
+            .map(|failure| failure.repeat);
         let failed_loads = report
             .trials
             .iter()
@@ -178,6 +180,21 @@ mod tests {
         let failed = capacity_failures(&plan, &report);
         let counts: Vec<_> = failed.iter().map(|f| (&*f.subject, f.failed, f.repeats)).collect();
         assert_eq!(counts, [("slow", 5, 5), ("fast", 2, 5)]);
+    }
+
+    /// A start that dyno or the machine failed is not a failure of the subject.
+    #[test]
+    fn failures_of_harness_are_not_those_of_subject() {
+        let fail = |kind| {
+            let mut run = fixture::five_blocks();
+            let failure = dyno_archive::start::Failure { kind, message: "it failed".into() };
+            let start = dyno_archive::StartRecord { failure: Some(failure), ..Default::default() };
+            run.starts.push(start);
+            let failures = capacity_failures(&run.header.plan, &crate::report::report(&run));
+            failures.iter().find(|f| f.subject == "slow").map(|f| f.failed)
+        };
+        assert_eq!(fail(dyno_archive::start::FailureKind::Crashed), Some(1));
+        assert_eq!(fail(dyno_archive::start::FailureKind::Harness), None);
     }
 
     /// A subject whose starts all failed has no trials at all.

@@ -132,7 +132,7 @@ impl SideRepeats {
                 continue;
             };
             result.served += usize::from(trial.is_some() && cause == Cause::Measurement);
-            result.limited += usize::from(trial.is_some_and(|t| t.is_limited_by_generator()));
+            result.limited += usize::from(trial.is_some_and(|t| t.has_known_cost()));
             result.add_uncounted(cause, reason, block);
         }
         result

@@ -15,7 +15,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use dyno_archive::interval::RequestShare;
-use dyno_archive::load::{Connections, Continues, TcpCounters, Timeouts, TlsUse};
+use dyno_archive::load::{Connections, Continues, TcpCounters, Timeouts, TlsUse, UnansweredAges};
 use dyno_archive::outcome::{self, Outcome, Outcomes};
 use dyno_archive::plan::{self, DriverKind, LoadModel};
 pub use dyno_archive::trial::Ceiling;
@@ -150,8 +150,8 @@ pub struct Exchanges {
     pub failed: u64,
     pub dropped: u64,
     pub in_flight_at_end: u64,
-    /// Those in flight at the end of a load that was ended early, which count as neither failed nor
-    /// lost.
+    /// Those that the early end of the load cut off before they had waited longer than the slowest
+    /// correct response. They count as neither failed nor lost.
     pub cut_off: u64,
     /// Answered but not measured: intended before the window.
     pub warmup_completed: u64,
@@ -433,6 +433,18 @@ pub fn is_done(record: &LoadRecord, load: &plan::Load) -> bool {
     is_complete || !record.cut_short && has_full_window()
 }
 
+/// Returns the number of requests that the early end of a load cut off. Those that had waited
+/// longer than the slowest correct response are not among them: a server that hangs is not excused.
+fn cut_off(record: &LoadRecord) -> u64 {
+    let slowest_ns = record.intervals.iter().filter_map(|i| i.times.response.max()).max();
+    let ages = record.unanswered.ages.get(UnansweredAges::AT_END);
+    let (Some(slowest_ns), Some(ages), true) = (slowest_ns, ages, record.cut_short) else {
+        return 0;
+    };
+    let young: u64 = ages.values().filter(|(age, _)| *age <= slowest_ns).map(|(_, n)| n).sum();
+    young.min(record.books.in_flight_at_end)
+}
+
 fn exchanges(record: &LoadRecord) -> Exchanges {
     let books = record.books;
     let warmup = || {
@@ -449,7 +461,7 @@ fn exchanges(record: &LoadRecord) -> Exchanges {
         failed: books.failed,
         dropped: books.dropped,
         in_flight_at_end: books.in_flight_at_end,
-        cut_off: if record.cut_short { books.in_flight_at_end } else { 0 },
+        cut_off: cut_off(record),
         warmup_completed: warmup().map(Outcomes::completed_count).sum(),
         warmup_failed: warmup().map(|outcomes| outcomes.total() - outcomes.get(Outcome::Ok)).sum(),
     }

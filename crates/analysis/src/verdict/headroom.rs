@@ -189,8 +189,8 @@ pub(super) fn too_many_threads(result: &LoadResult, context: &Context<'_>) -> Op
     let threads = result.client.threads;
     (cpus > 0 && threads > cpus).then(|| {
         let message = format!(
-            "The generator has {threads} threads on {cpus} CPU{}. They delay each other by up to one \
-             scheduler time slice. Use no more threads than CPUs: {}.",
+            "The generator has {threads} threads on {cpus} CPU{}. They delay each other by up to \
+             one scheduler time slice. Use no more threads than CPUs: {}.",
             if cpus == 1 { "" } else { "s" },
             context.threads_setting(cpus)
         );

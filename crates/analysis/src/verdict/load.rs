@@ -64,8 +64,8 @@ pub(super) fn caveats(
             let message = match result.exchanges.cut_off {
                 0 => "This load was ended early: its window is shorter than planned.".into(),
                 n => format!(
-                    "This load was ended early. {n} requests were in flight then, and do not count \
-                     as failed."
+                    "This load was ended early. {n} requests in flight had waited no longer than \
+                     the slowest correct response, and do not count as failed."
                 ),
             };
             info(Code::CutShort, message)

@@ -113,7 +113,7 @@ pub(super) fn outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat>
     let mut stalls = stalls(result, record)?;
     // Requests that are in flight after the drain have no response either.
     let is_unanswered = |silence: &Silence| {
-        silence.end_ns >= record.window_ns.1 && result.exchanges.unanswered() > 0
+        silence.end_ns >= record.window_ns.1 && result.exchanges.in_flight_at_end > 0
     };
     stalls.retain(|silence| silence.failures_ns.is_some() || is_unanswered(silence));
     let longest_ns = stalls.iter().map(Silence::length_ns).max()?;

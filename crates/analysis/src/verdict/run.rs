@@ -139,8 +139,7 @@ fn early_end(run: &Run) -> Option<Caveat> {
     let window_ns = closes_ns.saturating_sub(opens_ns);
     if planned.is_some_and(|ns| window_ns >= ns) {
         let message = format!(
-            "The user ended this load after its window, while it waited for {} responses. They do \
-             not count as failed.",
+            "The user ended this load after its window, while it waited for {} responses.",
             trial.load.books.in_flight_at_end
         );
         return Some(info(Code::CutShort, message));

@@ -25,6 +25,9 @@ fn short_and_common_values_leave_text_unchanged() {
         ("NOT_RECORDED", ""),
         ("DB_PASS", "root"),
         ("AUTH_MODE", "disabled"),
+        ("SESSION_STORE", "default"),
+        ("CSRF_COOKIE", "enabled"),
+        ("POSTGRES_PASSWORD", "postgres"),
         ("PIP_KEYRING_PROVIDER", "import"),
         ("AUTHOR", "somebody"),
         ("STORE", "session"),
@@ -38,6 +41,15 @@ fn short_and_common_values_leave_text_unchanged() {
     assert_eq!(erase(&variables, text), text);
     let text = "postgresql listens on 123456789";
     assert_eq!(erase(&[("DB_PASS", "postgres"), ("PIN_TOKEN", "123456")], text), text);
+}
+
+/// The letters of an escape are no part of the word after it.
+#[test]
+fn word_after_escape_is_erased() {
+    for before in ["password\\u003d", "\\u001b[31m", "\\x1b[1;31m", "line\\n"] {
+        let text = format!("{before}swordfish");
+        assert_eq!(erase(&[("DB_PASS", "swordfish")], &text), format!("{before}#"));
+    }
 }
 
 #[test]

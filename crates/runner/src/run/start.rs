@@ -240,6 +240,11 @@ impl Runner<'_> {
         let definition = recipe.definition;
         let drops = DropWatch::begin();
         let ready = self.wait_until_ready(&mut process, recipe, &settings, &listeners, ports);
+        // The failure may quote a response.
+        let ready = ready.map_err(|failure| Failure {
+            message: process.log().text(failure.message.as_bytes()),
+            ..failure
+        });
         let seeded = ready.and_then(|startup| {
             record.startup = Some(startup);
             self.seed(definition, &settings)

@@ -190,7 +190,7 @@ impl Runner<'_> {
         let mut watcher = WarmUpWatch { processes, interrupts: self.interrupts };
         let mut record = load::run(&spec, &mut watcher)
             .map_err(|message| WarmUpAbort::Failed(harness(message)))?;
-        // An interrupt during the drain does not set `cut_short`, so the count is checked as well.
+        // An interrupt after the last response does not set `cut_short`.
         if record.cut_short || self.interrupts.count() > 0 {
             return Err(WarmUpAbort::Interrupted);
         }

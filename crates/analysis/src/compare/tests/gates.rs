@@ -364,6 +364,13 @@ fn limited_repeats_count_for_cpu_time_only() {
     let expected = "2 of 14 repeats of B do not count (the generator was the limit: 2), except \
                     for CPU time per response";
     assert_eq!(sentence, expected);
+    // Nor does it count if other programs used the generator's CPUs.
+    let mut disturbed = report(&run);
+    let invalid = disturbed.trials.iter_mut().filter(|trial| !trial.valid);
+    invalid.for_each(|trial| trial.limiter.resource = crate::verdict::Resource::OtherPrograms);
+    let side = |arm| Side { run: &run, report: &disturbed, arm: Some(arm) };
+    let comparison = compare(side(0), side(1), &options);
+    assert!(comparison.gates.iter().all(|gate| gate.state == GateState::Undecided));
     // A repeat that does not count for another reason counts for no metric.
     spoil(&mut run, 1, 1, RepeatOutcome::IncorrectResponses);
     let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options);

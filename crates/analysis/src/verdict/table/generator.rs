@@ -228,7 +228,7 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        message: "its CPUs were busy for 95 % of the time",
+        message: "its CPUs were 95 % busy",
         evidence: r#"{"busy": 0.95}"#,
         trigger: |w| {
             set_busy_cpu(w, 980 * MS, Some(60 * MS));
@@ -244,7 +244,7 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        message: "its CPUs were busy for 95 % of the time",
+        message: "its CPUs were 95 % busy",
         evidence: "{}",
         trigger: |w| {
             set_busy_cpu(w, 950 * MS, Some(60 * MS));
@@ -262,7 +262,7 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        message: "its CPUs were busy for 95 % of the time",
+        message: "its CPUs were 95 % busy",
         evidence: "{}",
         trigger: |w| {
             set_busy_cpu(w, 950 * MS, Some(60 * MS));
@@ -314,8 +314,8 @@ pub(super) const OTHER_CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Oversubscribed,
         severity: Severity::Warning,
-        message: "The generator has 2 threads on 1 CPU. Each may wait for another, each time for \
-                  up to a time slice of the scheduler. Use no more threads than CPUs: `threads = \
+        message: "The generator has 2 threads on 1 CPU. They delay each other by up to one \
+                  scheduler time slice. Use no more threads than CPUs: `threads = \
                   1`",
         evidence: r#"{"threads": 2, "cpus": 1}"#,
         trigger: |w| w.set_generator_on_one_cpu(&[(300 * MS, 0), (300 * MS, 0)]),

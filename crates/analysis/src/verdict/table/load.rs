@@ -9,7 +9,7 @@ use dyno_archive::sample::NetworkUse;
 use dyno_archive::trial::CheckResult;
 
 use super::Case;
-use super::world::{CommandKind, S, TrialWorld};
+use super::world::{CommandKind, MS, S, TrialWorld};
 use crate::caveat::{Code, Severity};
 use crate::fixture;
 use crate::load::Ceiling;
@@ -384,26 +384,31 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::CutShort,
         severity: Severity::Info,
-        message: "20 requests were in flight then, and do not count as failed.",
+        message: "20 requests in flight had waited no longer than the slowest correct response, \
+                  and do not count as failed.",
         evidence: "{}",
-        trigger: |w| {
-            w.leave_in_flight(20);
-            w.record.cut_short = true;
-        },
+        trigger: |w| w.cut_off(20, MS / 2),
         near_miss: |w| w.leave_in_flight(20),
         near_miss_severity: None,
     },
-    // Requests that the end of the load cut off are not failures of the server.
+    // Requests that the end of the load cut off are not failures of the server, unless they had
+    // waited longer than any correct response.
+    Case {
+        code: Code::Errors,
+        severity: Severity::Invalid,
+        message: "20 in flight at the end",
+        evidence: "{}",
+        trigger: |w| w.cut_off(20, S / 2),
+        near_miss: |w| w.cut_off(20, MS / 2),
+        near_miss_severity: None,
+    },
     Case {
         code: Code::Errors,
         severity: Severity::Invalid,
         message: "20 in flight at the end",
         evidence: "{}",
         trigger: |w| w.leave_in_flight(20),
-        near_miss: |w| {
-            w.leave_in_flight(20);
-            w.record.cut_short = true;
-        },
+        near_miss: |w| w.cut_off(20, MS / 2),
         near_miss_severity: None,
     },
     Case {

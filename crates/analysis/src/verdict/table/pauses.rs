@@ -142,6 +142,23 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
         evidence: r#"{"share": 0.11, "stalls": 1, "longest_s": 0.11}"#,
         ..server_stall(|w| add_failing_silence(w, 200, 110), |w| add_failing_silence(w, 200, 90))
     },
+    // The end of the load by the user excuses no server that is down.
+    Case {
+        code: Code::Outage,
+        severity: Severity::Invalid,
+        message: "The server was down: it sent no response for 11 % of the window",
+        evidence: "{}",
+        ..server_stall(
+            |w| {
+                add_failing_silence(w, 200, 110);
+                w.record.cut_short = true;
+            },
+            |w| {
+                add_failing_silence(w, 200, 90);
+                w.record.cut_short = true;
+            },
+        )
+    },
     Case {
         code: Code::Outage,
         severity: Severity::Invalid,

@@ -3,7 +3,7 @@
 
 use dyno_archive::drops::{PathUse, TrackingUse};
 use dyno_archive::interval::Interval;
-use dyno_archive::load::TcpCounters;
+use dyno_archive::load::{TcpCounters, UnansweredAges};
 use dyno_archive::machine::{CpuUse, HeatUse, MachineUse};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step, Workload};
@@ -215,6 +215,14 @@ impl TrialWorld {
         self.record.books.scheduled += n;
         self.record.books.started += n;
         self.record.books.in_flight_at_end += n;
+    }
+
+    /// Ends the load early while `n` requests have been in flight for so long.
+    pub(super) fn cut_off(&mut self, n: u64, age_ns: u64) {
+        self.leave_in_flight(n);
+        self.record.cut_short = true;
+        let ages = (UnansweredAges::AT_END.into(), equal_times(n, age_ns));
+        self.record.unanswered.ages = [ages].into();
     }
 
     pub(super) fn interval(&mut self) -> &mut Interval {
