@@ -239,12 +239,9 @@ impl Runner<'_> {
         let record = last_part(start);
         let definition = recipe.definition;
         let drops = DropWatch::begin();
-        let ready = self.wait_until_ready(&mut process, recipe, &settings, &listeners, ports);
-        // The failure may quote a response.
-        let ready = ready.map_err(|failure| Failure {
-            message: process.log().text(failure.message.as_bytes()),
-            ..failure
-        });
+        let ready = self
+            .wait_until_ready(&mut process, recipe, &settings, &listeners, ports)
+            .map_err(|failure| without_secrets(&failure, &process));
         let seeded = ready.and_then(|startup| {
             record.startup = Some(startup);
             self.seed(definition, &settings)
@@ -541,6 +538,11 @@ impl Settings {
             network: self.network.clone(),
         })
     }
+}
+
+/// Returns the failure without the secrets of a process, which it may quote from a response.
+fn without_secrets(failure: &Failure, process: &Process) -> Failure {
+    Failure { kind: failure.kind, message: process.log().text(failure.message.as_bytes()) }
 }
 
 /// Refuses a start whose files were edited after the run was planned, because the plan has the
