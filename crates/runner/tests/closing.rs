@@ -1,6 +1,8 @@
 //! The closing sample is taken while the connections are open: a server may end threads with its
 //! connections.
 
+mod common;
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -8,15 +10,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use dyno_archive::plan::{Load, Request, Step, Workload};
-use dyno_archive::{Interval, LoadRecord, Protocol, Sample};
-use dyno_contract::listener::Listener;
-use dyno_engine::Http2;
+use common::{MS, load_of};
+use dyno_archive::plan::{Load, Step};
+use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_runner::load::{Edge, LoadSpec, LoadStopReason, MonitoredLoad, Watch, run_together};
-use dyno_runner::load_at;
-use dyno_workload::compile;
-
-const MS: u64 = 1_000_000;
 
 /// Starts a server with a thread for each connection, which ends with it. `open`: number of
 /// threads.
@@ -46,20 +43,7 @@ fn server(open: &Arc<AtomicU32>) -> SocketAddr {
 
 /// Three connections on two workers. `requests`: as many, without a duration.
 fn spec(open: &Arc<AtomicU32>, requests: Option<u64>) -> LoadSpec {
-    let listener = Listener { addr: server(open), protocol: Protocol::H1, authority: None };
-    let request =
-        Request { weight: 1, method: "GET".into(), path: "/".into(), ..Request::default() };
-    let workload = Workload {
-        name: "any".into(),
-        protocol: Protocol::H1,
-        requests: vec![request],
-        page: None,
-        requests_per_connection: None,
-    };
-    let http2 = Http2::default();
-    let read = |_: &str| Err("no files here".into());
-    let traffic = compile::compile(&workload, &listener.host(), &http2, &read).unwrap();
-    let base = load_at::single_request(&listener, traffic, http2);
+    let base = load_of(server(open));
     let load = Load {
         requests,
         warmup_ns: 0,

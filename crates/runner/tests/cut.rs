@@ -1,18 +1,15 @@
 //! A load that is ended early says so exactly if something was cut off.
 
+mod common;
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
-use dyno_archive::plan::{Load, Request, Step, Workload};
-use dyno_archive::{Interval, LoadRecord, Phase, Protocol};
-use dyno_contract::listener::Listener;
-use dyno_engine::Http2;
+use common::{MS, load_of};
+use dyno_archive::plan::{Load, Step};
+use dyno_archive::{Interval, LoadRecord, Phase};
 use dyno_runner::load::{LoadSpec, LoadStopReason, MonitoredLoad, Watch, run_together};
-use dyno_runner::load_at;
-use dyno_workload::compile;
-
-const MS: u64 = 1_000_000;
 
 /// Starts a server that answers so many requests of each connection, and no others.
 fn server(responses: usize) -> SocketAddr {
@@ -38,20 +35,7 @@ fn server(responses: usize) -> SocketAddr {
 
 /// A closed loop of two connections for 200 ms.
 fn spec(responses: usize) -> LoadSpec {
-    let listener = Listener { addr: server(responses), protocol: Protocol::H1, authority: None };
-    let request =
-        Request { weight: 1, method: "GET".into(), path: "/".into(), ..Request::default() };
-    let workload = Workload {
-        name: "any".into(),
-        protocol: Protocol::H1,
-        requests: vec![request],
-        page: None,
-        requests_per_connection: None,
-    };
-    let http2 = Http2::default();
-    let read = |_: &str| Err("no files here".into());
-    let traffic = compile::compile(&workload, &listener.host(), &http2, &read).unwrap();
-    let base = load_at::single_request(&listener, traffic, http2);
+    let base = load_of(server(responses));
     let load = Load {
         requests: None,
         warmup_ns: 0,

@@ -1,20 +1,17 @@
 //! Loads that run together: they begin at once, alternate in slices, and end together.
 
+mod common;
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
-use dyno_archive::plan::{Load, Request, Step, Workload};
+use dyno_archive::plan::{Load, Step};
 
-use dyno_archive::{Interval, LoadRecord, Phase, Protocol};
-use dyno_contract::listener::Listener;
-use dyno_engine::Http2;
+use common::{MS, load_of};
+use dyno_archive::{Interval, LoadRecord, Phase};
 use dyno_engine::slices::Slices;
 use dyno_runner::load::{LoadSpec, LoadStopReason, MonitoredLoad, Watch, run_together};
-use dyno_runner::load_at;
-use dyno_workload::compile;
-
-const MS: u64 = 1_000_000;
 
 /// Starts a server with a thread for each connection, which ends with it.
 fn server() -> SocketAddr {
@@ -38,21 +35,8 @@ fn server() -> SocketAddr {
 
 /// Returns one of two loads that alternate: a round to warm up, and six that are measured.
 fn spec(own: u32) -> LoadSpec {
-    let listener = Listener { addr: server(), protocol: Protocol::H1, authority: None };
-    let request =
-        Request { weight: 1, method: "GET".into(), path: "/".into(), ..Request::default() };
-    let workload = Workload {
-        name: "any".into(),
-        protocol: Protocol::H1,
-        requests: vec![request],
-        page: None,
-        requests_per_connection: None,
-    };
-    let http2 = Http2::default();
-    let read = |_: &str| Err("no files here".into());
-    let traffic = compile::compile(&workload, &listener.host(), &http2, &read).unwrap();
     let slices = Slices { length_ns: 40 * MS, loads: 2, index: own, seed: 5 };
-    let base = load_at::single_request(&listener, traffic, http2);
+    let base = load_of(server());
     LoadSpec {
         step: Step { connections: 2, ..base.step },
         load: Load {

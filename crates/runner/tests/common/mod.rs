@@ -1,0 +1,31 @@
+//! What the tests of loads share: a server's address in, a load of it out.
+
+use std::net::SocketAddr;
+
+use dyno_archive::Protocol;
+use dyno_archive::plan::{Request, Workload};
+use dyno_contract::listener::Listener;
+use dyno_engine::Http2;
+use dyno_runner::load::LoadSpec;
+use dyno_runner::load_at;
+use dyno_workload::compile;
+
+pub const MS: u64 = 1_000_000;
+
+/// Returns a load of one `GET /`, from which tests derive theirs.
+pub fn load_of(addr: SocketAddr) -> LoadSpec {
+    let listener = Listener { addr, protocol: Protocol::H1, authority: None };
+    let request =
+        Request { weight: 1, method: "GET".into(), path: "/".into(), ..Request::default() };
+    let workload = Workload {
+        name: "any".into(),
+        protocol: Protocol::H1,
+        requests: vec![request],
+        page: None,
+        requests_per_connection: None,
+    };
+    let http2 = Http2::default();
+    let read = |_: &str| Err("no files here".into());
+    let traffic = compile::compile(&workload, &listener.host(), &http2, &read).unwrap();
+    load_at::single_request(&listener, traffic, http2)
+}
