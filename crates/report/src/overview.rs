@@ -285,9 +285,7 @@ pub(crate) fn rate_cell(at: Shape) -> String {
 
 /// Describes a step within a sentence: `64 connections × 10 streams`.
 pub(crate) fn label_in_words(at: Shape) -> String {
-    let step = label(at);
-    let suffix = step.strip_prefix(&at.connections.to_string()).unwrap_or_default();
-    format!("{}{suffix}", plural(u64::from(at.connections), "connection"))
+    at.in_words(number)
 }
 
 /// Formats the limiter of a step with the confidence of the verdict: `elsewhere (likely)`.
