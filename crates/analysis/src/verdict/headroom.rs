@@ -120,7 +120,7 @@ impl GeneratorBound {
                 )
             }
             GeneratorBound::Crowded { others, stolen, .. } if stolen > others => {
-                "The hypervisor took more of them than other programs. Re-run on a dedicated host."
+                "The hypervisor took more CPU time than other programs. Re-run on a dedicated host."
                     .into()
             }
             GeneratorBound::Waiting { .. }

@@ -213,7 +213,7 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
         severity: Severity::Invalid,
         message: "its CPUs were 95 % busy (other programs 30 %, hypervisor 35 %), and its threads \
                   waited for a CPU for 6.0 % of the time. Throughput is a lower bound. The \
-                  hypervisor took more of them than other programs. Re-run on a dedicated host.",
+                  hypervisor took more CPU time than other programs. Re-run on a dedicated host.",
         evidence: r#"{"busy": 0.95, "others": 0.3, "stolen": 0.35}"#,
         trigger: |w| {
             set_busy_cpu(w, 600 * MS, Some(60 * MS));

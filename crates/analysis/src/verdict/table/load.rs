@@ -403,15 +403,6 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss_severity: None,
     },
     Case {
-        code: Code::Errors,
-        severity: Severity::Invalid,
-        message: "20 in flight at the end",
-        evidence: "{}",
-        trigger: |w| w.leave_in_flight(20),
-        near_miss: |w| w.cut_off(20, MS / 2),
-        near_miss_severity: None,
-    },
-    Case {
         code: Code::TcpNotMeasured,
         severity: Severity::Info,
         message: "TCP segments are unknown:",
