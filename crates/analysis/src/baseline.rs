@@ -10,8 +10,9 @@ use crate::cell::CellKey;
 use crate::design::Design;
 use crate::grid::{Cell, Grid};
 use crate::metric::{self, Metric, Ratios};
-use crate::peak::RatioBound;
+use crate::peak::{self, RatioBound};
 use crate::report::Report;
+use crate::series::Series;
 use crate::stats::{Estimate, Looks, PairUnit, Pairs, Repeated, are_skewed, holm, median};
 
 /// Share of an offered rate that the valid trials of a cell served.
@@ -64,7 +65,8 @@ pub struct Comparison {
     /// starts.
     pub tie: bool,
     /// Whether `throughput_ratio` is a bound, because repeats of one of the two do not count for
-    /// reasons outside of the server.
+    /// reasons outside of the server. Its repeats that only the generator limited are then part of
+    /// the ratio.
     pub throughput_bound: RatioBound,
 }
 
@@ -127,7 +129,8 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let empty = Cell::default();
     let compare_with_baseline = |(key, cell): (CellKey, &Cell<'_>)| {
         let base = grid.get(key.with_arm(baseline)).unwrap_or(&empty);
-        let pairs = cell.series(&metric::THROUGHPUT).pairs_with(&base.series(&metric::THROUGHPUT));
+        let (own, base_series) = throughputs(cell, base);
+        let pairs = own.pairs_with(&base_series);
         let tests = pair_count(plan, grid, key);
         (comparison(plan, key, cell, (baseline, base), tests), pairs)
     };
@@ -153,6 +156,17 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     comparisons
 }
 
+/// Returns the throughput of two cells, block by block. If the ratio is a bound, repeats that only
+/// the generator limited count for the server that may do more: it did at least that.
+fn throughputs(own: &Cell<'_>, base: &Cell<'_>) -> (Series, Series) {
+    let valid = |cell: &Cell<'_>| cell.series(&metric::THROUGHPUT);
+    match RatioBound::from_cells(own, base) {
+        RatioBound::AtLeast => (peak::lower_bounds(own), valid(base)),
+        RatioBound::AtMost => (valid(own), peak::lower_bounds(base)),
+        RatioBound::Exact | RatioBound::Unknown => (valid(own), valid(base)),
+    }
+}
+
 fn comparison(
     plan: &Plan,
     key: CellKey,
@@ -160,12 +174,17 @@ fn comparison(
     base: (usize, &Cell<'_>),
     tests: usize,
 ) -> Comparison {
-    let metrics = own.ratios_to(base.1);
+    let mut metrics = own.ratios_to(base.1);
+    let (own_throughput, base_throughput) = throughputs(own, base.1);
+    let throughput_ratio = own_throughput.ratios_to(&base_throughput);
+    if !throughput_ratio.values.is_empty() {
+        metrics.insert(metric::THROUGHPUT.key, throughput_ratio.clone());
+    }
     let ratio = |metric: &Metric| metrics.get(metric.key).cloned().unwrap_or_default();
-    let pairs = |metric: &Metric| own.series(metric).pairs_with(&base.1.series(metric));
-    let estimate = |metric| PairEstimate::from_pairs(&pairs(metric), Looks::from_plan(plan), tests);
+    let estimate = |own: &Series, base: &Series| {
+        PairEstimate::from_pairs(&own.pairs_with(base), Looks::from_plan(plan), tests)
+    };
     let step = &plan.load.steps[key.step];
-    let throughput_ratio = ratio(&metric::THROUGHPUT);
     Comparison {
         cell: key,
         subject: plan.arms[key.arm].name.clone(),
@@ -176,8 +195,8 @@ fn comparison(
         streams: step.streams,
         pipeline: step.pipeline,
         pass: step.pass,
-        throughput: estimate(&metric::THROUGHPUT),
-        cpu: estimate(&metric::CPU),
+        throughput: estimate(&own_throughput, &base_throughput),
+        cpu: estimate(&own.series(&metric::CPU), &base.1.series(&metric::CPU)),
         tie: true,
         throughput_bound: RatioBound::from_cells(own, base.1),
         throughput_ratio,

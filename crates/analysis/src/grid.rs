@@ -66,14 +66,19 @@ impl<'a> Cell<'a> {
         self.trials.iter().copied().filter(|trial| trial.valid)
     }
 
-    /// Returns a metric's value in each repeat. Loads that took turns have one for each round, too.
+    /// Returns a metric's value in each repeat that counts for it. Loads that took turns have one
+    /// for each round, too.
     #[must_use]
     pub fn series(&self, metric: &Metric) -> Series {
-        let counted = self.trials.iter().filter(|trial| metric.includes(trial));
+        self.select(|trial| metric.includes(trial)).series_of_all(metric)
+    }
+
+    /// Returns a metric's value in each repeat, whether it counts or not.
+    pub(crate) fn series_of_all(&self, metric: &Metric) -> Series {
         let points: Series =
-            counted.clone().map(|trial| (trial.block, metric.point(trial))).collect();
-        points
-            .with_turns(counted.filter_map(|trial| Some((trial.block, metric.turn_values(trial)?))))
+            self.trials.iter().map(|trial| (trial.block, metric.point(trial))).collect();
+        let turns = |trial: &&TrialResult| Some((trial.block, metric.turn_values(trial)?));
+        points.with_turns(self.trials.iter().filter_map(turns))
     }
 
     /// Summarizes every metric over the repeats.

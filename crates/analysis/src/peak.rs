@@ -13,7 +13,7 @@ use crate::caveat::Code;
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
 use crate::metric::THROUGHPUT;
-use crate::series::{RepeatValue, Series};
+use crate::series::Series;
 use crate::stats::{PAIRS_TO_TELL_APART, Repeated, median};
 use crate::trial::TrialResult;
 
@@ -252,12 +252,7 @@ pub(crate) fn is_open(cell: &Cell<'_>) -> bool {
 /// Returns a lower bound of a server's throughput, block by block: valid, or limited by the
 /// generator alone.
 pub(crate) fn lower_bounds(cell: &Cell<'_>) -> Series {
-    let is_bound = |trial: &&&TrialResult| trial.valid || trial.is_limited_by_generator();
-    let trials = cell.trials().iter().filter(is_bound);
-    trials
-        .map(|trial| (trial.block, THROUGHPUT.point(trial)))
-        .filter(|(_, p)| *p != RepeatValue::Missing)
-        .collect()
+    cell.select(|trial| trial.valid || trial.is_limited_by_generator()).series_of_all(&THROUGHPUT)
 }
 
 #[cfg(test)]

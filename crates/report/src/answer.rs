@@ -393,23 +393,8 @@ fn protocol_clause(
 
 fn comparison_sentence(report: &Report, c: &Comparison) -> String {
     let (subject, baseline) = (title(report, &c.subject), title(report, &c.baseline));
-    let repeats = c.throughput_ratio.values.len();
     let workload = workload_phrase(report, &c.workload);
-    let (ends, uncertainty) = match interval_of_all_pairs(c.throughput) {
-        Some((low, high)) if report.run.at_every_look => {
-            (ends(low, high, ratio), "95 % interval that allows for early stopping".to_string())
-        }
-        Some((low, high)) => (ends(low, high, ratio), interval_text(report, c).to_string()),
-        None => (
-            range(&c.throughput_ratio, ratio).unwrap_or_default(),
-            ratio_range_text(report, c, repeats),
-        ),
-    };
-    let bound = match c.throughput_bound {
-        RatioBound::AtLeast => "at least ",
-        RatioBound::AtMost => "at most ",
-        RatioBound::Exact | RatioBound::Unknown => "",
-    };
+    let (factor, uncertainty) = ratio_with_uncertainty(report, c);
     let skewed = c.throughput.filter(|estimate| estimate.is_skewed);
     let skewed = skewed.map_or(
         "",
@@ -418,10 +403,32 @@ fn comparison_sentence(report: &Report, c: &Comparison) -> String {
     let step = step_in_words(c);
     let cpu = cpu_clause(c);
     format!(
-        "At {step}, {subject} served {bound}{ends} times as many requests per second{workload} as \
+        "At {step}, {subject} served {factor} times as many requests per second{workload} as \
          {baseline} ({uncertainty}){cpu}.{skewed}{}",
         mixture_sentences(report, c)
     )
+}
+
+/// Returns the ratio of throughput, and what its ends are. Of a bound only one end is a bound, too.
+fn ratio_with_uncertainty(report: &Report, c: &Comparison) -> (String, String) {
+    let (spread, scope) = match interval_of_all_pairs(c.throughput) {
+        Some(interval) if report.run.at_every_look => {
+            (Some(interval), "95 % interval that allows for early stopping".to_string())
+        }
+        Some(interval) => (Some(interval), interval_text(report, c).to_string()),
+        None => (c.throughput_ratio.spread(), ratio_range_text(report, c)),
+    };
+    let Some((low, high)) = spread else { return (String::new(), scope) };
+    let is_single = c.throughput_ratio.values.len() == 1;
+    let end_of = |end: &str| match is_single {
+        true => scope.clone(),
+        false => format!("{end} end of the {scope}"),
+    };
+    match c.throughput_bound {
+        RatioBound::AtLeast => (format!("at least {}", ratio(low)), end_of("lower")),
+        RatioBound::AtMost => (format!("at most {}", ratio(high)), end_of("upper")),
+        RatioBound::Exact | RatioBound::Unknown => (ends(low, high, ratio), scope),
+    }
 }
 
 /// Formats `, with 0.39 (0.37–0.41) times the CPU per request`. The text is empty if the ratio is
@@ -456,15 +463,17 @@ fn interval_text(report: &Report, c: &Comparison) -> &'static str {
 }
 
 /// Describes the range of a ratio that has no interval of the mean.
-fn ratio_range_text(report: &Report, c: &Comparison, repeats: usize) -> String {
+fn ratio_range_text(report: &Report, c: &Comparison) -> String {
+    let repeats = c.throughput_ratio.values.len();
+    let kind = if c.throughput_bound == RatioBound::Exact { "valid repeats" } else { "repeats" };
     match c.throughput_ratio.interval {
         // If the run may stop after every repeat, the interval of the median does not hold.
         Some(_) if report.run.at_every_look => {
-            format!("{repeats} repeats, a number that depends on the results")
+            format!("range of {repeats} repeats, a number that depends on the results")
         }
         Some(_) => "95 % interval".to_string(),
         None if repeats == 1 => "one repeat, so no interval".to_string(),
-        None => format!("range of {repeats} valid repeats, too few for an interval"),
+        None => format!("range of {repeats} {kind}, too few for an interval"),
     }
 }
 

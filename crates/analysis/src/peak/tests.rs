@@ -9,6 +9,7 @@ use super::*;
 use crate::fixture;
 use crate::overview::OverviewRow;
 use crate::report::{Report, report};
+use crate::turns::{RoundResult, TurnsResult};
 
 /// Kind of a trial.
 #[derive(Clone, Copy)]
@@ -163,6 +164,37 @@ fn one_generator_limited_repeat_makes_peak_lower_bound() {
     assert_eq!((at_16.tie, at_16.throughput_bound), (true, RatioBound::AtLeast));
     let at_1 = report.comparisons.iter().find(|c| c.step == 0).unwrap();
     assert_eq!((at_1.tie, at_1.throughput_bound), (false, RatioBound::Exact));
+}
+
+/// In turns, pairs need the turns of both. Repeats that the generator limited have them, too.
+#[test]
+fn lower_bounds_of_turns_are_paired() {
+    let run = run(&[16], &[("slow", &[&valid(1790)]), ("fast", &[&busy(2300)])]);
+    let mut result = report(&run);
+    for trial in &mut result.trials {
+        let round = RoundResult {
+            throughput_rps: Some(trial.load.throughput_rps),
+            cpu_us_per_request: None,
+        };
+        trial.turns = Some(TurnsResult {
+            slice_s: 0.1,
+            began_ns: u64::from(trial.block),
+            idle_cpus: None,
+            idle_share: None,
+            carried_share: None,
+            throughput_rps: None,
+            rounds: vec![round; 2],
+        });
+    }
+    let grid = Grid::new(&result.trials);
+    let fast = lower_bounds(grid.get(CellKey { arm: 1, workload: 0, step: 0 }).unwrap());
+    let slow = grid.get(CellKey { arm: 0, workload: 0, step: 0 }).unwrap().series(&THROUGHPUT);
+    let pairs = fast.pairs_with(&slow);
+    assert_eq!((pairs.launches.len(), pairs.rounds.len()), (5, 5));
+    let comparison = &crate::baseline::comparisons(&run.header.plan, &grid)[0];
+    assert_eq!(comparison.throughput_bound, RatioBound::AtLeast);
+    assert!(!comparison.tie && comparison.throughput_ratio.values.len() == 5, "{comparison:?}");
+    assert_eq!(comparison.metrics["throughput_rps"], comparison.throughput_ratio);
 }
 
 /// Even if the invalid repeat were arbitrarily fast, the median of its step would be below the
