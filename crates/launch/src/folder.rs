@@ -4,9 +4,11 @@
 //! Temporary folders are new and have unguessable names. Files that users name are read only if no
 //! link leads out of the intended folder.
 
+use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
@@ -58,9 +60,60 @@ pub(crate) fn sweep(base: &Path) {
         let is_ours = entry.metadata().is_ok_and(|entry| entry.is_dir() && entry.uid() == user());
         if is_ours && let Some(_lock) = lock::seize(owner, &entry.path()) {
             // After a failure the next run tries again.
-            let _ = std::fs::remove_dir_all(entry.path());
+            let _ = remove(&entry.path());
         }
     }
+}
+
+/// Removes a folder that dyno created, with all that is in it. Servers and builds may have mounted
+/// other folders below it. They are unmounted first, because their files are not dyno's.
+///
+/// # Errors
+/// Something is still mounted below it, or a file cannot be removed.
+pub fn remove(folder: &Path) -> io::Result<()> {
+    unmount_below(folder)?;
+    std::fs::remove_dir_all(folder)
+}
+
+/// Unmounts everything at or below a folder, so that removing it leaves the mounted files alone.
+///
+/// # Errors
+/// Something cannot be unmounted.
+pub fn unmount_below(folder: &Path) -> io::Result<()> {
+    let real = folder.canonicalize()?;
+    // What was mounted last is unmounted first: other mounts may be below or under it.
+    for point in mounts_below(&real)?.iter().rev() {
+        crate::sys::unmount(point).map_err(|e| named(point, "cannot be unmounted", &e))?;
+    }
+    match mounts_below(&real)?.first() {
+        Some(point) => Err(named(point, "is still mounted", &io::ErrorKind::ResourceBusy.into())),
+        None => Ok(()),
+    }
+}
+
+fn named(path: &Path, problem: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {problem}: {error}", path.display()))
+}
+
+/// Returns the mount points at or below a folder, in the order in which they were mounted.
+fn mounts_below(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mounts = std::fs::read("/proc/self/mountinfo")?;
+    let points = mounts.split(|byte| *byte == b'\n').filter_map(mount_point);
+    Ok(points.filter(|point| point.starts_with(folder)).collect())
+}
+
+/// Parses the mount point of a line of mountinfo (proc(5)): the fifth field, in which a space, a
+/// tab, a newline and a backslash are `\NNN`, octal.
+fn mount_point(line: &[u8]) -> Option<PathBuf> {
+    let field = line.split(|byte| *byte == b' ').nth(4)?;
+    let (mut path, mut rest) = (Vec::new(), field);
+    while let Some((byte, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| *byte == b'\\');
+        let escaped = digits.and_then(|d| u8::from_str_radix(std::str::from_utf8(d).ok()?, 8).ok());
+        path.push(escaped.unwrap_or(*byte));
+        rest = if escaped.is_some() { &after[3..] } else { after };
+    }
+    Some(PathBuf::from(OsString::from_vec(path)))
 }
 
 /// Parses the PID in a folder's name, `dyno-PID-KIND-…`.
@@ -260,6 +313,9 @@ mod tests {
 
     use std::fs;
     use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    use crate::reasons::not_run;
 
     #[test]
     fn temporary_folder_is_private_with_random_name() {
@@ -272,6 +328,38 @@ mod tests {
         let name = folder.file_name().unwrap().to_str().unwrap();
         let random = name.strip_prefix(&format!("dyno-{}-7-", std::process::id())).unwrap();
         assert_eq!(random.len(), 12, "{name}");
+    }
+
+    #[test]
+    fn mount_points_are_parsed() {
+        let point = |line: &[u8]| mount_point(line).map(|path| path.display().to_string());
+        let line =
+            b"36 35 98:0 /data /tmp/a\\040b\\134c\\9 rw,noatime master:1 - ext4 /dev/root rw";
+        assert_eq!(point(line).as_deref(), Some("/tmp/a b\\c\\9"));
+        assert_eq!((point(b""), point(b"36 35 98:0")), (None, None));
+    }
+
+    /// A folder is mounted below another one, twice at one place, and a third below that.
+    #[test]
+    fn removal_keeps_files_of_mounted_folders() {
+        if user() != 0 {
+            return not_run("mounts: only root makes them");
+        }
+        let root = tempfile::tempdir().unwrap();
+        let [folder, data] = ["folder", "data"].map(|name| root.path().join(name));
+        fs::create_dir_all(folder.join("at")).unwrap();
+        fs::create_dir_all(data.join("sub")).unwrap();
+        fs::write(data.join("sub/file"), "precious").unwrap();
+        for point in ["at", "at", "at/sub"] {
+            let at = folder.join(point);
+            let mount = Command::new("mount").arg("--bind").args([&data, &at]).status();
+            assert!(mount.unwrap().success());
+        }
+        remove(&folder).unwrap();
+        assert!(!folder.exists());
+        assert_eq!(fs::read_to_string(data.join("sub/file")).unwrap(), "precious");
+        assert_eq!(mounts_below(root.path()).unwrap(), [PathBuf::new(); 0]);
+        assert_eq!(remove(&folder).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

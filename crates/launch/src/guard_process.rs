@@ -3,14 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
 use std::io::BufRead;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::guard::{listen, parse_controllers};
 use crate::limits::GROUP_REMOVAL;
-use crate::{group, process, sys};
+use crate::{folder, group, process, sys};
 
 /// Runs the guard until everything is cleaned up.
 pub fn main(input: impl BufRead) {
@@ -33,7 +32,7 @@ pub(crate) fn end_all(watched: &BTreeSet<Vec<u8>>) {
     group::destroy(&group::from_folders(of_kind("group").map(PathBuf::from)), GROUP_REMOVAL);
     of_kind("controllers").for_each(disable_controllers);
     of_kind("moved").for_each(|folder| group::move_processes_back(Path::new(folder)));
-    of_kind("folder").for_each(|folder| drop(fs::remove_dir_all(folder)));
+    of_kind("folder").for_each(|path| drop(folder::remove(Path::new(path))));
 }
 
 fn disable_controllers(message: &OsStr) {

@@ -96,7 +96,7 @@ impl Workspace {
     /// Removes the group and the folder. Returns whether both are gone.
     fn remove(&self) -> bool {
         let is_group_gone = group::destroy(&self.group, GROUP_REMOVAL);
-        let _ = fs::remove_dir_all(&self.work);
+        let _ = folder::remove(&self.work);
         is_group_gone && !self.work.exists()
     }
 }

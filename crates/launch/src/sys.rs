@@ -225,6 +225,14 @@ pub(crate) fn reap(pid: u32) {
     unsafe { libc::waitpid(pid as libc::pid_t, std::ptr::null_mut(), libc::WNOHANG) };
 }
 
+/// Unmounts what is mounted at a path last. Files that are still open stay usable.
+pub(crate) fn unmount(point: &Path) -> io::Result<()> {
+    let path = CString::new(point.as_os_str().as_bytes())?;
+    // SAFETY: the path ends with a null byte and outlives the call.
+    check(unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) })
+        .map(drop)
+}
+
 /// Makes reads of a pipe fail with `WouldBlock` instead of waiting.
 pub(crate) fn set_nonblocking(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open, and no memory is involved.

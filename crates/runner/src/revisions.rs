@@ -1,7 +1,6 @@
 //! Checks out revisions of a server, each into a temporary work tree, so that a run can compare
 //! them.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -257,10 +256,14 @@ impl Drop for WorkTrees<'_> {
         // With a new counter, because the work trees are removed after an interrupt as well.
         let interrupts = Interrupts::new();
         let supervision = Supervision { guard: self.guard, interrupts: &interrupts };
+        // Git would remove the files of mounted folders.
+        if folder::unmount_below(&self.folder).is_err() {
+            return;
+        }
         for tree in &self.trees {
             self.remove(&tree.to_string_lossy(), &supervision);
         }
-        if fs::remove_dir_all(&self.folder).is_ok() {
+        if folder::remove(&self.folder).is_ok() {
             self.guard.forget_folder(&self.folder);
         }
     }
@@ -318,6 +321,8 @@ fn git(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use std::fs;
 
     #[test]
     fn is_stale_only_for_missing_trees_of_dyno() {

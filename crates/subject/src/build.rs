@@ -73,11 +73,11 @@ pub fn build(
 pub fn remove_caches(definition: &Definition, inputs: Option<&str>, cache: &Path) {
     // A folder that cannot be removed only wastes space.
     for folder in build_folders(definition, cache) {
-        drop(fs::remove_dir_all(folder));
+        drop(folder::remove(&folder));
     }
     let depends_on_path = definition.build.as_ref().is_some_and(uses_own_folder);
     if let Some(inputs) = inputs.filter(|_| depends_on_path).and_then(|inputs| inputs.get(..16)) {
-        drop(fs::remove_dir_all(cache.join(&definition.name).join(inputs)));
+        drop(folder::remove(&cache.join(&definition.name).join(inputs)));
     }
 }
 
@@ -144,7 +144,7 @@ impl Recipe<'_> {
                 .map_err(|e| format!("{}: {e}", cache_folder.display()))?;
             // Inputs may change at any time, so the build uses copies.
             if self.copy_inputs(without_inputs.clone(), &folder.source())? != inputs {
-                fs::remove_dir_all(&folder.0).map_err(|e| folder.error(&e))?;
+                folder::remove(&folder.0).map_err(|e| folder.error(&e))?;
                 continue;
             }
             let environment = self.spec.environment(&folder.temporary(), &placeholders);
@@ -186,7 +186,7 @@ impl Recipe<'_> {
         let ending =
             tool.run(&log, self.supervision, self.on_line).map_err(|e| format!("sh: {e}"))?;
         for folder in [&source, &temporary] {
-            let _ = fs::remove_dir_all(folder);
+            let _ = folder::remove(folder);
         }
         let failure = |problem: String| {
             Err(format!("`{}` {problem}:\n{}", one_line_command(command), log.tail(30)))
@@ -255,7 +255,7 @@ impl BuildFolder {
 
     /// Creates the folder, and removes an earlier one.
     fn create(&self) -> Result<(), String> {
-        let removal = if self.0.exists() { fs::remove_dir_all(&self.0) } else { Ok(()) };
+        let removal = if self.0.exists() { folder::remove(&self.0) } else { Ok(()) };
         let folders = [self.out(), self.source(), self.temporary()];
         removal
             .and_then(|()| folders.iter().try_for_each(fs::create_dir_all))

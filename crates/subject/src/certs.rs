@@ -1,6 +1,5 @@
 //! Makes the certificates of subjects: an authority for one run, and a certificate that it signs.
 
-use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
@@ -65,7 +64,7 @@ impl Certs {
 impl Drop for Certs {
     fn drop(&mut self) {
         // The guard removes any remaining files when dyno exits.
-        if fs::remove_dir_all(&self.folder).is_ok() {
+        if folder::remove(&self.folder).is_ok() {
             self.guard.forget_folder(&self.folder);
         }
     }

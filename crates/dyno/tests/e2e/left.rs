@@ -79,6 +79,26 @@ fn server_outside_its_control_group_is_stopped() {
     }
 }
 
+/// A server mounts its data below its working folder, and leaves them mounted.
+#[test]
+fn files_of_mounted_folders_are_kept() {
+    let place = Place::new();
+    if !runs_as_root() {
+        return not_run("a server that mounts a folder: only root may");
+    }
+    let data = place.path().join("data of users");
+    fs::create_dir_all(data.join("sub")).unwrap();
+    fs::write(data.join("sub/file"), "precious").unwrap();
+    let mount = format!("mkdir \"$W/a b\"; mount --bind {:?} \"$W/a b\"", data.display());
+    add(&place, "x", &format!("W='{{work}}'; {mount}; exec SERVER"), "");
+    let output = place.dyno(&["subjects", "check", "x"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert_eq!(fs::read_to_string(data.join("sub/file")).unwrap(), "precious");
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains("data\\040of\\040users"), "{mounts}");
+    place.assert_nothing_is_left();
+}
+
 #[test]
 fn build_with_killed_minder_leaves_no_process() {
     let place = Place::new();

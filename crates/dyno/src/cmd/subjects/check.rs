@@ -190,7 +190,7 @@ fn run_checks(
     }
     .walk()
     .and_then(|ended| Ok((ended, dir.read()?)));
-    let _ = std::fs::remove_dir_all(&folder);
+    let _ = dyno_launch::folder::remove(&folder);
     Ok(result?)
 }
 
