@@ -2,6 +2,7 @@
 //! run completely.
 
 mod duration;
+mod fixed_ports;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -185,7 +186,7 @@ pub fn resolve(
     let load = suite.load.with_driver(placement.generator.len() as u32, driver);
     let trials = list_trials(&launches, &arms, &served, &suite.workload_steps, load.order, seed);
     let plan = Plan {
-        suite: suite.suite,
+        suite: suite.suite.clone(),
         subjects_folders: folders.0.iter().map(|folder| folder.display().to_string()).collect(),
         seed,
         repeats,
@@ -213,6 +214,7 @@ pub fn resolve(
         import_changes: Vec::new(),
     };
     check_bodies(&plan).map_err(file_error)?;
+    fixed_ports::check(&plan, &definitions, &suite_backends.definitions).map_err(locate)?;
     Planned::new(plan, definitions, suite_backends.definitions).map_err(file_error)
 }
 

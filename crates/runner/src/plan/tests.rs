@@ -67,6 +67,42 @@ fn resolve_suite(subjects: &[(&str, &str)], suite: &str) -> Result<Planned, File
     resolve(suite, &Folders(vec![root.path().into()]), &Overrides::default(), &[0, 1], &|_| None)
 }
 
+/// Returns the error of a suite whose subjects a and b have the fixed port 8080.
+fn error_with_fixed_ports(keys: &str) -> Option<String> {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        let folder = root.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\"]\nport = \
+                    8080\n";
+        std::fs::write(folder.join("subject.toml"), text).unwrap();
+    }
+    let suite = SuiteFile::parse(Path::new("s.toml"), keys, &[]).unwrap();
+    let folders = Folders(vec![root.path().into()]);
+    let result = resolve(suite, &folders, &Overrides::default(), &[0, 1], &|_| None);
+    result.err().map(|error| error.to_string())
+}
+
+#[test]
+fn servers_that_run_together_need_different_ports() {
+    let two = "subjects = [\"a\", \"b\"]\n[load]\nconnections = 4\n";
+    assert_eq!(error_with_fixed_ports(two), None, "one after the other");
+    for order in ["interleaved", "duet"] {
+        let error = error_with_fixed_ports(&format!("{two}[suite]\norder = {order:?}\n")).unwrap();
+        assert!(
+            error.contains("run at the same time, and both have the fixed port 8080"),
+            "{error}"
+        );
+        assert!(error.contains("hint: use `{port}`") && error.starts_with("s.toml:5"), "{error}");
+    }
+    let twin = "subjects = [\"a\"]\n[suite]\norder = \"interleaved\"\ntwin = \"a\"\n";
+    let error = error_with_fixed_ports(twin).unwrap();
+    assert!(error.contains("hint: use `{port}`"), "{error}");
+    let backend = "subjects = [\"a\"]\n[[backends]]\nuse = \"b\"\n";
+    let error = error_with_fixed_ports(backend).unwrap();
+    assert!(error.contains("hint: give one of them another `port`"), "{error}");
+}
+
 #[test]
 fn duet_launches_its_subjects_together() {
     let suite = |subjects: &str| {
