@@ -101,9 +101,10 @@ const HEADER_WORDS: [&str; 3] = ["DPOP", "HMAC", "AUTHENTICATION"];
 /// of words do not count: `X-Bypass-Cache`.
 #[must_use]
 pub fn may_be_secret_header(name: &str) -> bool {
-    let marks = || PERHAPS.iter().chain(&HEADER_WORDS);
+    let marks = || PERHAPS.iter().chain(&HEADER_WORDS).chain(&FIELDS);
     let is_word = |word: &str| marks().any(|part| part.eq_ignore_ascii_case(word));
-    is_secret(name) || name.split(|c: char| !c.is_ascii_alphanumeric()).any(is_word)
+    let is_field = || is_secret_field(name.trim_start_matches(['x', 'X']));
+    is_secret(name) || is_field() || name.split(|c: char| !c.is_ascii_alphanumeric()).any(is_word)
 }
 
 /// Complete names of parameters whose values may be secrets: `code` and `assertion` are those of
@@ -138,7 +139,9 @@ const FIELDS: [&str; 18] = [
 #[must_use]
 pub fn is_secret_parameter(name: &str) -> bool {
     let name = without_escapes(name);
-    is_secret(&name) || is_secret_field(&name) || PARAMETERS.contains(&&*small_letters(&name))
+    let last = name.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let is_field = is_secret_field(&name) || FIELDS.contains(&&*last.to_ascii_lowercase());
+    is_secret(&name) || is_field || PARAMETERS.contains(&&*small_letters(&name))
 }
 
 /// Whether the value of a field or setting of this name may be a secret, although the name does not
@@ -160,10 +163,24 @@ pub fn small_letters(name: &str) -> String {
     letters.collect::<String>().to_ascii_lowercase()
 }
 
-/// Decodes percent-encoded characters of a part of a URL (RFC 3986 §2.1): `%74oken` is `token`.
-/// Bytes beyond ASCII remain encoded, because names of secrets do not contain them.
+/// Decodes percent-encoded characters of a part of a URL (RFC 3986 §2.1): `%74oken` is `token`. A
+/// URL within a URL may be encoded several times: `%2574oken` is `token`, too. Bytes beyond ASCII
+/// remain encoded, because names of secrets do not contain them.
 #[must_use]
 pub fn without_escapes(text: &str) -> String {
+    const MAX_DEPTH: usize = 4;
+    let mut plain = text.to_string();
+    for _ in 0..MAX_DEPTH {
+        let decoded = decode_escapes(&plain);
+        if decoded == plain {
+            break;
+        }
+        plain = decoded;
+    }
+    plain
+}
+
+fn decode_escapes(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut remainder = text;
     while let Some(at) = remainder.find('%') {
@@ -388,13 +405,17 @@ mod tests {
     #[test]
     fn secret_names_of_headers_and_parameters_are_detected() {
         let headers = ["X-CSRF-Token", "X-Csrf", "x-xsrf", "X-JWT-Assertion", "X-Api-Key", "DPoP"];
-        for header in headers.into_iter().chain(["Authentication", "X-Hub-HMAC"]) {
+        let fields = ["Authentication", "X-Hub-HMAC", "X-OTP", "X-User-Pin", "X-Card-Number"];
+        for header in headers.into_iter().chain(fields) {
             assert!(may_be_secret_header(header), "{header}");
         }
-        for parameter in ["jwt", "id_token", "code", "otp", "ticket", "X-Amz-Signature"] {
+        for header in ["X-Bypass-Cache", "X-Shipping", "Accept", "X-Spin"] {
+            assert!(!may_be_secret_header(header), "{header}");
+        }
+        for parameter in ["jwt", "id_token", "code", "otp", "user_pin", "X-Amz-Signature"] {
             assert!(is_secret_parameter(parameter), "{parameter}");
         }
-        for escaped in ["%74oken", "api%5Fkey", "p%61ss%77ord", "%63ode"] {
+        for escaped in ["%74oken", "api%5Fkey", "p%61ss%77ord", "%63ode", "%252574oken"] {
             assert!(is_secret_parameter(escaped), "{escaped}");
         }
         for plain in ["country_code", "zip_code", "sort_key", "tickets", "page", "spin", "compass"]
