@@ -97,15 +97,23 @@ pub const STATES: &str = " yes no on off ok set unset empty missing required inv
 /// 9449.
 const HEADER_WORDS: [&str; 3] = ["DPOP", "HMAC", "AUTHENTICATION"];
 
-/// Whether the value of a header of this name may be a secret, because of one of its words. Parts
-/// of words do not count: `X-Bypass-Cache`.
+/// Whether the value of a header of this name may be a secret, because of one of its words, or of
+/// its end: `X-LicenseKey`.
 #[must_use]
 pub fn may_be_secret_header(name: &str) -> bool {
-    let marks = || PERHAPS.iter().chain(&HEADER_WORDS).chain(&FIELDS);
-    let is_word = |word: &str| marks().any(|part| part.eq_ignore_ascii_case(word));
+    let is_marked = |word: &str| {
+        let word = word.to_ascii_lowercase();
+        let mut marks = HEADER_WORDS.iter().chain(&FIELDS);
+        marks.any(|mark| mark.eq_ignore_ascii_case(&word))
+            || !HARMLESS_WORDS.contains(&&*word)
+                && PERHAPS.iter().any(|mark| word.ends_with(&mark.to_ascii_lowercase()))
+    };
     let is_field = || is_secret_field(name.trim_start_matches(['x', 'X']));
-    is_secret(name) || is_field() || name.split(|c: char| !c.is_ascii_alphanumeric()).any(is_word)
+    is_secret(name) || is_field() || name.split(|c: char| !c.is_ascii_alphanumeric()).any(is_marked)
 }
+
+/// Words of header names that end like a mark of a secret by chance.
+const HARMLESS_WORDS: [&str; 3] = ["bypass", "compass", "monkey"];
 
 /// Complete names of parameters whose values may be secrets: `code` and `assertion` are those of
 /// OAuth 2.0 (RFC 6749 §4.1.2, RFC 7521 §4.1), `ticket` that of CAS.
@@ -113,12 +121,13 @@ const PARAMETERS: [&str; 4] = ["key", "auth", "code", "ticket"];
 
 /// Words that mark a secret outside of queries and forms, too. `key` and `code` are left out,
 /// because programs have other keys and codes.
-const FIELDS: [&str; 18] = [
+const FIELDS: [&str; 19] = [
     "pass",
     "pwd",
     "sig",
     "hmac",
     "otp",
+    "totp",
     "mfa",
     "assertion",
     "samlresponse",
@@ -405,8 +414,9 @@ mod tests {
     #[test]
     fn secret_names_of_headers_and_parameters_are_detected() {
         let headers = ["X-CSRF-Token", "X-Csrf", "x-xsrf", "X-JWT-Assertion", "X-Api-Key", "DPoP"];
-        let fields = ["Authentication", "X-Hub-HMAC", "X-OTP", "X-User-Pin", "X-Card-Number"];
-        for header in headers.into_iter().chain(fields) {
+        let fields = ["Authentication", "X-Hub-HMAC", "X-OTP", "X-User-Pin", "X-TOTP"];
+        let joined = ["AccessKey", "X-LicenseKey", "X-UserPass", "X-Card-Number"];
+        for header in headers.into_iter().chain(fields).chain(joined) {
             assert!(may_be_secret_header(header), "{header}");
         }
         for header in ["X-Bypass-Cache", "X-Shipping", "Accept", "X-Spin"] {

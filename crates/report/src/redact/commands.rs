@@ -1,6 +1,8 @@
 //! Withholds secrets in commands: dyno's own, and those of curl, which some options take.
 
-use dyno_archive::secret::{is_credential, is_secret, may_be_secret_header, without_escapes};
+use dyno_archive::secret::{
+    is_credential, is_distinctive, is_secret, is_token, may_be_secret_header, without_escapes,
+};
 
 use super::Secrets;
 
@@ -37,7 +39,11 @@ const OPTIONS: [SecretOption; 3] = [
     option(None, "--request", ValueKind::Request),
 ];
 
-const CURL_OPTIONS: [SecretOption; 14] = [
+const CURL_OPTIONS: [SecretOption; 18] = [
+    option(Some('E'), "--cert", ValueKind::Secret),
+    option(None, "--proxy-cert", ValueKind::Secret),
+    option(None, "--pass", ValueKind::Secret),
+    option(None, "--proxy-pass", ValueKind::Secret),
     option(Some('H'), "--header", ValueKind::Header),
     option(Some('u'), "--user", ValueKind::User),
     option(Some('U'), "--proxy-user", ValueKind::User),
@@ -57,6 +63,12 @@ const CURL_OPTIONS: [SecretOption; 14] = [
 /// Letters of curl's options without a value. They may stand before another letter in a word, as in
 /// `-sSu`.
 const SWITCHES: &str = "0123456#aBfgGiIjJkLlMnNOpqRsSvZ";
+
+/// Whether the user name is the secret: services take a token in its place, with an empty or fixed
+/// password.
+pub(super) fn is_user_secret(user: &str, password: &str) -> bool {
+    !user.is_empty() && password.is_empty() || is_token(user) || is_distinctive(user)
+}
 
 impl SecretOption {
     /// Splits a word into flag and value. `None`: the word does not have both.
@@ -115,10 +127,11 @@ impl Secrets {
     fn option_value(&mut self, kind: ValueKind, value: &str) -> String {
         match (kind, value.split_once(':')) {
             (ValueKind::Header, _) => self.header_line(value),
-            (ValueKind::User, Some((user, password))) => {
+            (ValueKind::User, Some((user, password))) if !is_user_secret(user, password) => {
                 format!("{user}:{}", self.withhold(password))
             }
-            (ValueKind::User, None) => value.into(),
+            (ValueKind::User, None) if !is_user_secret(value, value) => value.into(),
+            (ValueKind::User, _) => self.withhold(value),
             (ValueKind::Secret, _) => self.withhold(value),
             // The dollar of a shell's `$'…'` is still there.
             (ValueKind::Body, _) => self.fields(value.strip_prefix('$').unwrap_or(value)),

@@ -10,6 +10,7 @@ use dyno_archive::secret::{
 };
 
 use super::MARK;
+use super::commands::is_user_secret;
 use super::value::{
     self, Value, end_of_quotation, end_of_word, is_ordinary, looks_random, quotation,
 };
@@ -267,21 +268,24 @@ fn option_spans(text: &str) -> Vec<Span> {
     places.filter_map(value_of).collect()
 }
 
-/// Finds passwords in `curl -u user:password`.
+/// Finds passwords in `curl -u user:password`, and tokens in `curl -u token:`.
 fn curl_user_spans(text: &str) -> Vec<Span> {
     let flags = ["-u ", "-U ", "--user ", "--user=", "--proxy-user ", "--proxy-user="];
     let places = flags.iter().flat_map(|flag| text.match_indices(flag));
     let password_of = |(at, flag): (usize, &str)| {
-        let word = text[at + flag.len()..].trim_start_matches(value::QUOTES);
-        let word = &word[..end_of_word(word)];
-        let (user, password) = word.split_once(':')?;
+        let after = text[at + flag.len()..].trim_start_matches(value::QUOTES);
+        let word = &after[..end_of_word(after)];
+        // A colon without a password after it is not part of the word.
+        let is_alone = !word.contains(':') && after[word.len()..].starts_with(':');
+        let (user, password) = if is_alone { (word, "") } else { word.split_once(':')? };
         let line = text[..at].rsplit('\n').next().unwrap_or_default();
         let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
         // Other programs take a group there: `docker run -u app:app`, `-u 1000:1000`.
         let is_password = !(password.starts_with("//") || is_number(user) && is_number(password));
-        let is_curl = line.contains("curl") || looks_random(password);
+        let is_curl = line.contains("curl") || looks_random(password) || is_alone;
         let end = at + flag.len() + text[at + flag.len()..].find(word)? + word.len();
-        let range = end - password.len()..end;
+        let secret = if is_user_secret(user, password) { word } else { password };
+        let range = end - secret.len()..end;
         (is_start(text, at) && is_password && is_curl).then_some(Span { range, is_sure: true })
     };
     places.filter_map(password_of).collect()

@@ -23,6 +23,11 @@ fn command_in_any_spelling_withholds_secrets() {
         "dyno load --curl='curl --user=bob:abc123xyz http://x/'",
         "dyno load --curl 'curl --proxy-user bob:abc123xyz http://x/'",
         "dyno load --curl 'curl --oauth2-bearer abc123xyz http://x/'",
+        "dyno load --curl 'curl -u abc123xyz: http://x/'",
+        "dyno load --curl 'curl -u abc123xyz:x-oauth-basic http://x/'",
+        "dyno load --curl 'curl -u abc123xyz http://x/'",
+        "dyno load --curl 'curl --cert c.pem:abc123xyz http://x/'",
+        "dyno load --curl 'curl --pass abc123xyz http://x/'",
         "dyno load --curl 'curl -b id=abc123xyz http://x/'",
     ] {
         let mut secrets = Secrets::default();
@@ -365,6 +370,7 @@ fn logs_withhold_values_of_secret_names() {
             "-----BEGIN PRIVATE KEY-----(withheld)-----END",
         ),
         ("curl -u admin:a http://h/", "curl -u admin:(withheld) http://h/"),
+        ("curl -u abc123xyz: http://h/", "curl -u (withheld): http://h/"),
         ("user: u\ntoken: abc\n", "user: u\ntoken: (withheld)\n"),
         ("GET /?next=%2Fa%3Ftoken%3Dabc&n=%2Fb HTTP", "GET /?next=(withheld)&n=%2Fb HTTP"),
         ("[(b'cookie', b'ab'), (b'host', b'c')]", "[(b'cookie', b'(withheld)'), (b'host', b'c')]"),

@@ -119,10 +119,14 @@ impl CurlCommand {
                 self.set_option_header("Authorization", format!("Basic {}", BASE64.encode(value)));
             }
             "user" => {
-                return Err(format!(
-                    "-u {value}: has no password, and curl would ask for it\nhint: write -u \
-                     '{value}:password'"
-                ));
+                let message = "-u: has no password, and curl would ask for it\nhint: write -u \
+                               'user:password'";
+                return Err(message.into());
+            }
+            "cert" if value.contains(':') => {
+                let message = "--cert: a password of the key is not supported\nhint: write the key \
+                               without its password to a file, and name it with --key";
+                return Err(message.into());
             }
             "oauth2-bearer" => self.set_option_header("Authorization", format!("Bearer {value}")),
             "range" => self.set_option_header("Range", format!("bytes={value}")),

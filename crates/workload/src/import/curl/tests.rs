@@ -200,7 +200,8 @@ curl a -H 'x y: z' → line 1: header "x y": not a header name
 curl a -H $'x: y\nz: 1' → line 1: header x: its value has a line break or NUL⏎hint: remove
 curl a -H $'x: \xff' → line 1: "x: �": not UTF-8⏎hint: save the text as UTF-8
 curl a -b jar → line 1: -b jar: cookies cannot be read from a file⏎hint: write -b
-curl a -u me → line 1: -u me: has no password, and curl would ask for it⏎hint: write -u 'me:password'
+curl a -u me → line 1: -u: has no password, and curl would ask for it⏎hint: write -u 'user:password'
+curl a --cert c.pem:pw → line 1: --cert: a password of the key is not supported⏎hint: write the key
 curl http://u:p@a/ → line 1: URL "http://u:p@a/": has credentials
 curl a -m soon → line 1: --max-time soon: not a number of seconds⏎hint: write it like 2.5
 curl \⏎ a \⏎ -d @x → line 3: x: cannot be read: no such file⏎hint: check the path
