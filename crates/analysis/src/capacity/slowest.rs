@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use dyno_archive::plan::{Capacity, CapacityFailures, Plan};
 
 use crate::caveat::Severity;
-use crate::grid::Grid;
+use crate::grid::{Cell, Grid};
 use crate::peak::lower_bounds;
 use crate::report::Report;
 use crate::trial::TrialResult;
 
-/// A subject without a valid closed-loop step of a workload, so that the slowest subject of that
+/// A subject whose capacity with a workload is unknown, so that the slowest subject of that
 /// workload is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingCapacity {
@@ -25,34 +25,46 @@ pub struct MissingCapacity {
 }
 
 /// Returns the slowest subject of each workload with closed loops, and its peak throughput: the
-/// median over its starts. Controls are left out. Lower bounds count like other values.
+/// median over its starts. Controls are left out.
 ///
 /// It is the slowest only of the subjects that have a capacity. [`missing_capacities`] has the
 /// others.
 #[must_use]
 pub fn slowest_subjects(plan: &Plan, report: &Report) -> Vec<Capacity> {
     let grid = Grid::new(&report.trials);
-    let slowest_subject = |workload: usize| {
-        let capacity = |arm: usize| {
-            let rps = peak_throughput(plan, &grid, (arm, workload))?;
-            let workload = plan.workloads[workload].name.clone();
-            Some(Capacity { workload, rps, subject: plan.arms[arm].name.clone() })
-        };
-        loaded_arms(plan, workload)
-            .into_iter()
-            .filter_map(capacity)
-            .min_by(|a, b| a.rps.total_cmp(&b.rps))
-    };
-    (0..plan.workloads.len()).filter_map(slowest_subject).collect()
+    let slowest = |workload: usize| slowest_subject(plan, &grid, workload);
+    (0..plan.workloads.len()).filter_map(slowest).collect()
 }
 
-/// Returns the subjects that were to be loaded in closed loops, and have no valid one, by workload.
+fn slowest_subject(plan: &Plan, grid: &Grid<'_>, workload: usize) -> Option<Capacity> {
+    let capacity = |arm: usize| match peak_throughput(plan, grid, (arm, workload))? {
+        PeakThroughput { is_lower_bound: true, .. } => None,
+        PeakThroughput { rps, .. } => Some(Capacity {
+            workload: plan.workloads[workload].name.clone(),
+            rps,
+            subject: plan.arms[arm].name.clone(),
+        }),
+    };
+    let capacities = loaded_arms(plan, workload).into_iter().filter_map(capacity);
+    capacities.min_by(|a, b| a.rps.total_cmp(&b.rps))
+}
+
+/// Returns the subjects that were to be loaded in closed loops and whose capacity is unknown, by
+/// workload: they have no valid closed loop, or the generator limited them below the slowest
+/// subject. A generator's limit above it does not matter.
 #[must_use]
 pub fn missing_capacities(plan: &Plan, report: &Report) -> Vec<MissingCapacity> {
     let grid = Grid::new(&report.trials);
     let missing = |workload: usize| {
+        let slowest_rps = slowest_subject(plan, &grid, workload).map(|slowest| slowest.rps);
+        let is_known = |arm: usize| {
+            let peak = peak_throughput(plan, &grid, (arm, workload));
+            peak.is_some_and(|peak| {
+                !peak.is_lower_bound || slowest_rps.is_some_and(|slowest| peak.rps >= slowest)
+            })
+        };
         let arms = loaded_arms(plan, workload).into_iter();
-        arms.filter(|arm| peak_throughput(plan, &grid, (*arm, workload)).is_none())
+        arms.filter(|arm| !is_known(*arm))
             .map(|arm| MissingCapacity {
                 workload: plan.workloads[workload].name.clone(),
                 subject: plan.arms[arm].name.clone(),
@@ -106,14 +118,33 @@ fn loaded_arms(plan: &Plan, workload: usize) -> BTreeSet<usize> {
         .collect()
 }
 
-/// Returns the best closed loop of an arm with a workload, as the median over its starts,
-/// responses per second. `None`: it has no valid closed loop.
-fn peak_throughput(plan: &Plan, grid: &Grid<'_>, (arm, workload): (usize, usize)) -> Option<f64> {
+/// The best closed loop of an arm with a workload.
+struct PeakThroughput {
+    /// Median over the starts, responses per second. Starts in which the generator was the limit
+    /// count with what they reached at least.
+    rps: f64,
+    /// Whether the generator was the limit of half of these starts or more, so that the median is
+    /// theirs.
+    is_lower_bound: bool,
+}
+
+/// Returns the best closed loop of an arm with a workload. `None`: it has no valid one.
+fn peak_throughput(
+    plan: &Plan,
+    grid: &Grid<'_>,
+    (arm, workload): (usize, usize),
+) -> Option<PeakThroughput> {
+    let peak = |cell: &Cell<'_>| {
+        let rps = lower_bounds(cell).repeated().median?;
+        let valid = cell.valid().count();
+        let limited = cell.trials().iter().filter(|t| t.is_limited_by_generator()).count();
+        Some(PeakThroughput { rps, is_lower_bound: limited >= valid })
+    };
     grid.steps(arm, workload)
         .filter(|(key, _)| plan.load.steps[key.step].arrivals.is_closed())
-        .filter_map(|(_, cell)| lower_bounds(cell).repeated().median)
-        .filter(|rps| *rps > 0.0)
-        .reduce(f64::max)
+        .filter_map(|(_, cell)| peak(cell))
+        .filter(|peak| peak.rps > 0.0)
+        .max_by(|a, b| a.rps.total_cmp(&b.rps))
 }
 
 /// Returns why an arm has no valid closed loop of a workload.
@@ -138,6 +169,8 @@ fn missing_reason(plan: &Plan, report: &Report, (arm, workload): (usize, usize))
 #[cfg(test)]
 mod tests {
     use dyno_archive::TrialRecord;
+    use dyno_archive::run::Run;
+    use dyno_archive::sample::ThreadUse;
 
     use super::*;
     use crate::fixture;
@@ -180,6 +213,44 @@ mod tests {
         let failed = capacity_failures(&plan, &report);
         let counts: Vec<_> = failed.iter().map(|f| (&*f.subject, f.failed, f.repeats)).collect();
         assert_eq!(counts, [("slow", 5, 5), ("fast", 2, 5)]);
+    }
+
+    /// The generator limits all repeats of a subject, or the first ones of it.
+    fn run_with_limited(arm: usize, limited: usize) -> Run {
+        let mut run = fixture::five_blocks();
+        let plan = run.header.plan.clone();
+        let mut left = [limited; 4];
+        for record in &mut run.trials {
+            let planned = &plan.trials[record.trial];
+            let cell = 2 * planned.workload + planned.step;
+            if planned.arm == arm && left[cell] > 0 {
+                left[cell] -= 1;
+                let thread = ThreadUse { run_ns: 900 * fixture::MS, ..ThreadUse::default() };
+                record.load.client.threads = vec![thread];
+            }
+        }
+        run
+    }
+
+    #[test]
+    fn slowest_subject_limited_by_generator_has_missing_capacity() {
+        let results = |arm, limited| {
+            let run = run_with_limited(arm, limited);
+            let plan = &run.header.plan;
+            let report = crate::report::report(&run);
+            let missing = missing_capacities(plan, &report);
+            let slowest = slowest_subjects(plan, &report);
+            (missing, slowest.into_iter().map(|c| c.subject).collect::<Vec<_>>())
+        };
+        let (missing, slowest) = results(0, 5);
+        assert_eq!(slowest, ["fast", "fast"], "of those with a capacity");
+        let names: Vec<_> = missing.iter().map(|m| (&*m.workload, &*m.subject)).collect();
+        assert_eq!(names, [("w", "slow"), ("v", "slow")]);
+        assert!(missing[0].reason.starts_with("generator_busy: "), "{}", missing[0].reason);
+        // Two of five repeats leave the median to valid ones.
+        assert_eq!(results(0, 2), (vec![], vec!["slow".into(), "slow".into()]));
+        // A faster subject may be faster still.
+        assert_eq!(results(1, 5), (vec![], vec!["slow".into(), "slow".into()]));
     }
 
     /// A start that dyno or the machine failed is not a failure of the subject.
