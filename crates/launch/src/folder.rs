@@ -72,7 +72,24 @@ pub(crate) fn sweep(base: &Path) {
 /// Something is still mounted below it, or a file cannot be removed.
 pub fn remove(folder: &Path) -> io::Result<()> {
     unmount_below(folder)?;
-    std::fs::remove_dir_all(folder)
+    match std::fs::remove_dir_all(folder) {
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+            make_writable(folder);
+            std::fs::remove_dir_all(folder)
+        }
+        result => result,
+    }
+}
+
+/// Makes all folders below a folder writable for this user, and the folder itself. Some programs
+/// write-protect their caches, such as Go its modules.
+fn make_writable(folder: &Path) {
+    // A folder of another user cannot be changed. Removing it then fails, with a reason.
+    let _ = std::fs::set_permissions(folder, Permissions::from_mode(0o700));
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    // The type of a link is not that of its target.
+    let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    entries.filter(is_folder).for_each(|entry| make_writable(&entry.path()));
 }
 
 /// Unmounts everything at or below a folder, so that removing it leaves the mounted files alone.
@@ -360,6 +377,24 @@ mod tests {
         assert_eq!(fs::read_to_string(data.join("sub/file")).unwrap(), "precious");
         assert_eq!(mounts_below(root.path()).unwrap(), [PathBuf::new(); 0]);
         assert_eq!(remove(&folder).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn write_protected_folders_become_writable() {
+        let root = tempfile::tempdir().unwrap();
+        let [folder, outside] = ["folder", "outside"].map(|name| root.path().join(name));
+        fs::create_dir_all(folder.join("cache/module")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        symlink(&outside, folder.join("cache/link")).unwrap();
+        let folders = [outside, folder.join("cache/module"), folder.join("cache")];
+        for each in &folders {
+            fs::set_permissions(each, Permissions::from_mode(0o500)).unwrap();
+        }
+        make_writable(&folder);
+        let modes = folders.map(|each| fs::metadata(each).unwrap().permissions().mode() & 0o777);
+        assert_eq!(modes, [0o500, 0o700, 0o700]);
+        remove(&folder).unwrap();
+        assert!(!folder.exists());
     }
 
     #[test]
