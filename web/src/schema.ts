@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 6c477cfdf32cddf6bd1b5e5cb07e28124c678d441bdf731af4537c1d03531968
+// Made by types.mjs from docs/schema/report.schema.json c0a131717be07623d1e535e36ffe1c4805cd8e5d051378e40cfbddc2939a19a1
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -599,7 +599,8 @@ export interface Comparison {
   throughput: PairEstimate | null;
   /**
    * Whether `throughput_ratio` is a bound, because repeats of one of the two do not count for
-   * reasons outside of the server.
+   * reasons outside of the server. Its repeats that only the generator limited are then part of
+   * the ratio.
    */
   throughput_bound: RatioBound;
   throughput_ratio: Repeated;

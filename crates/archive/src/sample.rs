@@ -320,6 +320,57 @@ pub struct CallsUse {
     pub responses: Option<u64>,
     /// Calls by name; futex calls by their operation.
     pub by_name: BTreeMap<String, CallUse>,
+    /// Rates of the slices, if responses are not counted. They are not archived.
+    #[serde(skip)]
+    pub slice_rates: SliceRates,
+}
+
+/// Sums over the rates of slices, from which the error of an estimate follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SliceRates {
+    /// Number of slices.
+    slices: u128,
+    /// Sum of their rates, calls per second.
+    sum: u128,
+    squares: u128,
+    /// Sum of the squares of the times before slices in which calls were not counted, ns².
+    gap_squares: u128,
+}
+
+impl SliceRates {
+    /// Adds a slice after a gap without counting, nanoseconds.
+    pub fn add(&mut self, calls_per_s: u64, gap_ns: u64) {
+        let (rate, gap_ns) = (u128::from(calls_per_s), u128::from(gap_ns));
+        self.slices += 1;
+        self.sum += rate;
+        self.squares += rate * rate;
+        self.gap_squares += gap_ns * gap_ns;
+    }
+
+    /// Returns the sums since an earlier reading.
+    #[must_use]
+    pub const fn since(&self, base: &SliceRates) -> SliceRates {
+        SliceRates {
+            slices: self.slices.saturating_sub(base.slices),
+            sum: self.sum.saturating_sub(base.sum),
+            squares: self.squares.saturating_sub(base.squares),
+            gap_squares: self.gap_squares.saturating_sub(base.gap_squares),
+        }
+    }
+
+    /// Returns the standard error of the number of calls, because calls in gaps are estimated from
+    /// the slices after them (sample variance of the rates; Cochran, *Sampling Techniques*, 1977,
+    /// §2.6). 0: there were no gaps. `None`: one slice does not show how much rates vary.
+    #[must_use]
+    pub fn standard_error(&self) -> Option<f64> {
+        if self.gap_squares == 0 {
+            return Some(0.0);
+        }
+        let slices = self.slices as f64;
+        let (sum, squares) = (self.sum as f64, self.squares as f64);
+        let variance = (squares - sum * sum / slices).max(0.0) / (slices - 1.0);
+        (self.slices > 1).then(|| (variance * self.gap_squares as f64).sqrt() / 1e9)
+    }
 }
 
 /// System calls of one name that have returned. `None`: they were only counted.

@@ -32,14 +32,28 @@ pub fn line(record: &WatchRecord) -> String {
     parts.push(format!("{} threads", count(record.threads as u64)));
     parts.extend(record.context_switches_per_s.map(|n| format!("{}/s switches", number(n))));
     parts.extend(record.syscalls.as_ref().map(|syscalls| {
-        format!("calls/s: {}{}", lower_bound_sign(syscalls), calls_text(record, CALLS_IN_LINE))
+        let calls = calls_text(record, CALLS_IN_LINE);
+        format!("calls/s: {}{calls}{}", rate_sign(syscalls), error_text(syscalls))
     }));
     format!("{:>7}  {}", seconds(record.end_s), parts.join("   "))
 }
 
-/// Sign before rates that are lower bounds, because counting slows the server.
-const fn lower_bound_sign(syscalls: &Syscalls) -> &'static str {
-    if syscalls.is_lower_bound { "≥ " } else { "" }
+/// Sign before rates that are lower bounds, because counting slows the server, or rough estimates.
+fn rate_sign(syscalls: &Syscalls) -> &'static str {
+    match (syscalls.is_lower_bound, syscalls.is_rough()) {
+        (true, _) => "≥ ",
+        (false, true) => "~ ",
+        (false, false) => "",
+    }
+}
+
+/// Describes the error of rough estimates; empty: they are not rough.
+fn error_text(syscalls: &Syscalls) -> String {
+    match syscalls.error_share() {
+        _ if !syscalls.is_rough() => String::new(),
+        Some(share) => format!(" (standard error {})", percent(share)),
+        None => " (from a single slice)".into(),
+    }
 }
 
 /// Formats the most frequent system calls, at most `most` of them.
@@ -111,9 +125,10 @@ fn facts(record: &WatchRecord) -> Vec<(&'static str, String)> {
         facts.push((
             "system calls/s",
             format!(
-                "{}{}: {}",
-                lower_bound_sign(syscalls),
+                "{}{}{}: {}",
+                rate_sign(syscalls),
                 number(syscalls.per_s),
+                error_text(syscalls),
                 calls_text(record, 8)
             ),
         ));
@@ -226,6 +241,14 @@ fn write_labelled(out: &mut String, record: &WatchRecord) {
         for (name, rate) in &syscalls.by_name_per_s {
             let _ = writeln!(out, "dyno_watch_syscalls_per_second{{name=\"{name}\"}} {rate}");
         }
+        if let Some(error) = syscalls.per_s_standard_error {
+            let _ = writeln!(
+                out,
+                "# TYPE dyno_watch_syscalls_standard_error gauge\n# HELP \
+                 dyno_watch_syscalls_standard_error Standard error of all system calls per second, \
+                 because they are counted in slices.\ndyno_watch_syscalls_standard_error {error}"
+            );
+        }
     }
     out.push_str(
         "# TYPE dyno_watch_role_cpu_seconds gauge\n# HELP dyno_watch_role_cpu_seconds CPU time of \
@@ -281,7 +304,11 @@ fn roles_table(record: &WatchRecord) -> Markup {
 fn calls_table(record: &WatchRecord) -> Markup {
     html! {
         h2 { "System calls" }
-        @if record.syscalls.is_none() { p { "System calls: not known." } } @else {
+        @if let Some(syscalls) = &record.syscalls {
+            p {
+                "In all " (rate_sign(syscalls)) (number(syscalls.per_s)) " per second"
+                (error_text(syscalls)) "."
+            }
             div.scroll { table {
                 thead { tr { th { "Name" } th.n { "Per second" } } }
                 tbody {
@@ -290,7 +317,7 @@ fn calls_table(record: &WatchRecord) -> Markup {
                     }
                 }
             } }
-        }
+        } @else { p { "System calls: not known." } }
     }
 }
 
@@ -315,7 +342,7 @@ fn readings_table(readings: &[WatchRecord]) -> Markup {
                     td.n { (or_dash(record.context_switches_per_s, number)) }
                     td.n {
                         (or_dash(record.syscalls.as_ref(), |calls| {
-                            format!("{}{}", lower_bound_sign(calls), number(calls.per_s))
+                            format!("{}{}", rate_sign(calls), number(calls.per_s))
                         }))
                     }
                     td.n { (or_dash(record.sockets.as_ref(), |s| count(s.connections))) }
@@ -339,6 +366,7 @@ mod tests {
             syscalls: Some(Syscalls {
                 counted_s: 1.0,
                 per_s: 196.0,
+                per_s_standard_error: Some(0.0),
                 by_name_per_s: rates.map(|(name, rate)| (name.to_string(), rate)).into(),
                 ..Syscalls::default()
             }),
@@ -356,6 +384,21 @@ mod tests {
         );
         let empty = super::line(&WatchRecord::default());
         assert_eq!(empty, "   0 ns  – CPUs   –   0 threads");
+    }
+
+    #[test]
+    fn rough_rates_are_marked_with_their_error() {
+        let line_with = |error: Option<f64>, is_lower_bound| {
+            let mut record = watch_record();
+            let syscalls = record.syscalls.as_mut().unwrap();
+            (syscalls.per_s_standard_error, syscalls.is_lower_bound) = (error, is_lower_bound);
+            line(&record)
+        };
+        let rough = line_with(Some(98.0), false);
+        assert!(rough.contains("calls/s: ~ writev 100, "), "{rough}");
+        assert!(rough.ends_with("futex_wait 5.00 (standard error 50.0 %)"), "{rough}");
+        assert!(line_with(None, false).ends_with("(from a single slice)"));
+        assert!(line_with(Some(10.0), true).contains("calls/s: ≥ writev"));
     }
 
     #[test]

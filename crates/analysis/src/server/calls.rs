@@ -157,6 +157,7 @@ mod tests {
             slices: responses / 10,
             responses: Some(responses),
             by_name: calls.iter().map(|(name, counts)| ((*name).into(), call(*counts))).collect(),
+            ..CallsUse::default()
         }
     }
 
@@ -220,6 +221,7 @@ mod tests {
             responses: Some(responses),
             by_name: [("read".to_string(), counts(calls)), ("epoll_wait".to_string(), counts(1))]
                 .into(),
+            ..CallsUse::default()
         };
         let first = CallsUse::default();
         let calls = CallRates::from_readings(&first, &at(100, 120)).unwrap();

@@ -66,8 +66,11 @@ pub struct Syscalls {
     /// Time that these slices stand for.
     pub counted_s: f64,
     pub per_s: f64,
+    /// Standard error of `per_s`, because calls between slices are estimated; 0: all calls were
+    /// counted. `None`: there was one slice only.
+    pub per_s_standard_error: Option<f64>,
     /// Rates are lower bounds: counting takes 5 % of a CPU or more, so the program makes fewer
-    /// calls while they are counted.
+    /// calls while they are counted, and the standard error is at most 10 % of `per_s`.
     pub is_lower_bound: bool,
     pub by_name_per_s: BTreeMap<String, f64>,
     /// `None`: return values were not observed, or a call that was made does not return the bytes
@@ -84,11 +87,29 @@ const COUNTING_COST_S: f64 = 300e-9;
 /// Share of a CPU used for counting, from which on rates are lower bounds.
 const MIN_SHARE: f64 = 0.05;
 
-fn is_counting_costly(per_s: f64) -> bool {
+/// Maximum standard error of a lower bound, as a share of the rate.
+const MAX_ERROR: f64 = 0.1;
+
+fn is_lower_bound(per_s: f64, standard_error: Option<f64>) -> bool {
     per_s * COUNTING_COST_S >= MIN_SHARE
+        && standard_error.is_some_and(|error| error <= MAX_ERROR * per_s)
 }
 
 impl Syscalls {
+    /// Returns the standard error of the rate as a share of it. `None`: a single slice does not show
+    /// it.
+    #[must_use]
+    pub fn error_share(&self) -> Option<f64> {
+        let error = self.per_s_standard_error?;
+        Some(if error == 0.0 { 0.0 } else { error / self.per_s })
+    }
+
+    /// Whether the standard error of the rate is unknown, or more than 10 % of it.
+    #[must_use]
+    pub fn is_rough(&self) -> bool {
+        self.error_share().is_none_or(|share| share > MAX_ERROR)
+    }
+
     /// Combines the calls with those of the next stretch of time.
     fn merge(self, next: &Syscalls) -> Syscalls {
         let counted_s = self.counted_s + next.counted_s;
@@ -101,10 +122,18 @@ impl Syscalls {
         let by_name = names
             .into_iter()
             .map(|name| (name.clone(), mean(count(&self, name), count(next, name))));
+        // The errors of different slices are independent, so their squares add up.
+        let calls_error = |calls: &Syscalls| Some(calls.per_s_standard_error? * calls.counted_s);
+        let per_s_standard_error = calls_error(&self)
+            .zip(calls_error(next))
+            .map(|(here, there)| here.hypot(there) / counted_s);
+        let per_s = mean(self.per_s, next.per_s);
         Syscalls {
             counted_s,
-            per_s: mean(self.per_s, next.per_s),
-            is_lower_bound: self.is_lower_bound || next.is_lower_bound,
+            per_s,
+            per_s_standard_error,
+            is_lower_bound: is_lower_bound(per_s, per_s_standard_error)
+                || self.is_lower_bound && next.is_lower_bound,
             by_name_per_s: by_name.collect(),
             bytes_read_per_s: both(self.bytes_read_per_s, next.bytes_read_per_s),
             bytes_written_per_s: both(self.bytes_written_per_s, next.bytes_written_per_s),
@@ -126,10 +155,13 @@ impl Syscalls {
             matching.map(|(_, call)| call.returned).sum::<Option<u64>>().map(per_s)
         };
         let all_per_s = per_s(calls.values().map(|call| call.count).sum());
+        let error = last.slice_rates.since(&first.slice_rates).standard_error();
+        let per_s_standard_error = error.map(|calls| calls / counted_s);
         Some(Syscalls {
             counted_s,
             per_s: all_per_s,
-            is_lower_bound: is_counting_costly(all_per_s),
+            per_s_standard_error,
+            is_lower_bound: is_lower_bound(all_per_s, per_s_standard_error),
             by_name_per_s: calls
                 .iter()
                 .map(|(name, call)| (name.clone(), per_s(call.count)))
@@ -325,6 +357,31 @@ mod tests {
         };
         assert_eq!([166_000, 167_000].map(|n| syscalls_of(n).is_lower_bound), [false, true]);
         assert!(syscalls_of(10).merge(&syscalls_of(1_000_000)).is_lower_bound);
+        assert!(!syscalls_of(10).merge(&syscalls_of(100_000)).is_lower_bound);
+    }
+
+    /// A program makes 400,000 calls per second, evenly or in bursts. Four slices of 10 ms are
+    /// counted in a second.
+    #[test]
+    fn rates_of_bursts_are_rough_and_not_bounds() {
+        let syscalls_of = |rates: [u64; 4]| {
+            let mut last = CallsUse {
+                counted_ns: 1_000_000_000,
+                by_name: [("read".into(), CallUse { count: 400_000, ..CallUse::default() })].into(),
+                ..CallsUse::default()
+            };
+            rates.into_iter().for_each(|rate| last.slice_rates.add(rate, 240_000_000));
+            Syscalls::from_readings(&CallsUse::default(), &last).unwrap()
+        };
+        let even = syscalls_of([390_000, 400_000, 410_000, 400_000]);
+        assert!(even.is_lower_bound && !even.is_rough(), "{even:?}");
+        let bursts = syscalls_of([0, 0, 1_600_000, 0]);
+        // Four estimates with a standard deviation of 800,000 per second, of 0.24 s each.
+        assert!((bursts.per_s_standard_error.unwrap() - 384_000.0).abs() < 1.0, "{bursts:?}");
+        assert!(bursts.is_rough() && !bursts.is_lower_bound, "{bursts:?}");
+        let both = bursts.clone().merge(&even);
+        assert!((both.per_s_standard_error.unwrap() - 192_000.0).abs() < 100.0, "{both:?}");
+        assert!(both.is_rough() && !both.is_lower_bound);
     }
 
     #[test]
@@ -342,6 +399,7 @@ mod tests {
                 ("futex_wait".into(), call(n / 2, Some(0))),
             ]
             .into(),
+            ..CallsUse::default()
         };
         first.party_use_mut(Party::SUBJECT).calls = Some(calls(1_000_000_000, 100));
         last.party_use_mut(Party::SUBJECT).calls = Some(calls(1_500_000_000, 300));

@@ -341,6 +341,7 @@ fn calls(counted_ns: u64, responses: u64) -> CallsUse {
         slices: counted_ns / (100 * MS),
         responses: Some(responses),
         by_name: calls.map(|(name, call)| (name.to_string(), call)).into(),
+        ..CallsUse::default()
     }
 }
 

@@ -428,6 +428,7 @@ fn server_calls(at_ms: u64) -> CallsUse {
             ("futex(wait)".to_string(), call(at_ms, at_ms / 2, 0)),
         ]
         .into(),
+        ..CallsUse::default()
     }
 }
 

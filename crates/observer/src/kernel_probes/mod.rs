@@ -334,7 +334,11 @@ impl PartyMonitor {
         }
         calls.counted_ns += slice.period_ns;
         let factor = slice.period_ns as f64 / slice.counted_ns.max(1) as f64;
-        for (name, growth) in CallUse::all_since(&now.by_name, &before.by_name) {
+        let in_slice = CallUse::all_since(&now.by_name, &before.by_name);
+        let count: u64 = in_slice.values().map(|call| call.count).sum();
+        let calls_per_s = count as f64 * 1e9 / slice.counted_ns.max(1) as f64;
+        calls.slice_rates.add(calls_per_s as u64, slice.period_ns.saturating_sub(slice.counted_ns));
+        for (name, growth) in in_slice {
             calls.by_name.entry(name).or_default().add(&growth.scale(factor));
         }
     }

@@ -435,6 +435,7 @@ fn calls(seconds: u64) -> CallsUse {
         slices: 10 * seconds,
         responses: Some(1000 * seconds),
         by_name: ["read", "write"].map(|name| (name.to_string(), call)).into(),
+        ..CallsUse::default()
     }
 }
 
