@@ -80,8 +80,9 @@ pub(crate) fn trial_backends(
     // If one part of the sum is unknown, all shares are unknown.
     let sum: Option<f64> = cpu_us.sum();
     for backend in &mut backends {
-        let own = backend.server.cpu_us_per_request;
-        backend.cpu_share = own.zip(sum.filter(|sum| *sum > 0.0)).map(|(own, sum)| own / sum);
+        let cpu_us = backend.server.cpu_us_per_request;
+        backend.cpu_share =
+            cpu_us.zip(sum.filter(|sum| *sum > 0.0)).map(|(cpu_us, sum)| cpu_us / sum);
     }
     backends
 }

@@ -118,7 +118,7 @@ impl Noise {
 /// Returns the variance of a launch's ratio that is caused by its rounds. `rounds`: the values of
 /// both arms. `None`: fewer than four rounds.
 ///
-/// It compares the sum of the even rounds with that of the odd rounds. A stall therefore has the
+/// It compares the sum of the even rounds with the sum of the odd rounds. A stall therefore has the
 /// weight of its duration, as in the ratio of the launch.
 fn round_variance(rounds: &[(f64, f64)]) -> Option<f64> {
     let half_ratio = |first: usize| {
@@ -386,11 +386,11 @@ mod tests {
         // Starts differ by 2 %, and rounds within one by 4 %.
         let starts: Vec<f64> = normal.values(400, 1.0, 0.02);
         let rounds_of_start = |start: &f64| {
-            normal.values(16, *start, 0.04).into_iter().map(|own| (own, 1.0)).collect()
+            normal.values(16, *start, 0.04).into_iter().map(|ratio| (ratio, 1.0)).collect()
         };
         let rounds: Vec<Vec<(f64, f64)>> = starts.iter().map(rounds_of_start).collect();
         let mean = |rounds: &Vec<(f64, f64)>| {
-            rounds.iter().map(|(own, _)| own).sum::<f64>() / rounds.len() as f64
+            rounds.iter().map(|(ratio, _)| ratio).sum::<f64>() / rounds.len() as f64
         };
         let launches: Vec<f64> = rounds.iter().map(mean).collect();
         let noise = Noise::from_ratios(&launches, &rounds).unwrap();

@@ -32,8 +32,8 @@ impl KindCeiling {
     }
 }
 
-/// Returns the ceiling to compare a load with. `None`: none of its kind was measured, or the load
-/// is not a closed loop of one thread over plain connections that stayed open to the end.
+/// Returns the ceiling to compare a load with. `None`: no ceiling of its kind was measured, or the
+/// load is not a closed loop of one thread over plain connections that stayed open to the end.
 #[must_use]
 pub fn find_for_load<'a>(
     ceilings: &'a [KindCeiling],

@@ -136,7 +136,7 @@ pub(crate) fn with_later_window(record: &LoadRecord, from_ns: u64) -> LoadRecord
 }
 
 /// Returns a result with the responses of a later window. The generator's use, the kernel's
-/// counters, HTTP/2 frames and caveats are those of the whole window.
+/// counters, HTTP/2 frames and caveats still describe the whole window.
 pub(crate) fn result_in_window(full_window: LoadResult, later_window: LoadResult) -> LoadResult {
     let LoadResult { valid, caveats, client, tcp, http2, ceiling, .. } = full_window;
     LoadResult { valid, caveats, client, tcp, http2, ceiling, ..later_window }

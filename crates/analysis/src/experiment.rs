@@ -213,7 +213,7 @@ fn effects(
     pairs.iter().zip(comparisons).map(effect).collect()
 }
 
-/// Describes the only change; `None`: there is none, or there are several.
+/// Describes the only change; `None`: no change, or several.
 fn single_cause(changed: &[ConditionChange], factor: Option<&str>) -> Option<String> {
     let [only] = changed else { return None };
     let name = factor.unwrap_or(&only.what);
@@ -407,8 +407,8 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
     cells.into_iter().flat_map(doses_of_cell).collect()
 }
 
-/// Returns the least-squares slope of the metric's logarithm over that of the level, for each block
-/// in which all levels count. If a block has no value, or 0, the result is empty, because the
+/// Returns the least-squares slope of the metric's logarithm over the level's logarithm, for each
+/// block in which all levels count. If a block has no value, or 0, the result is empty, because the
 /// measured values would select the remaining blocks.
 fn slopes(levels: &[f64], series: &[Series]) -> Vec<f64> {
     let logs: Vec<f64> = levels.iter().map(|level| level.ln()).collect();

@@ -130,8 +130,8 @@ impl Metric {
         if self.includes_waits && trial.duet.is_some() {
             return RepeatValue::Missing;
         }
-        if self.is_beyond(trial) {
-            return RepeatValue::Beyond;
+        if self.is_unanswered(trial) {
+            return RepeatValue::Unanswered;
         }
         (self.pick)(trial).map_or(RepeatValue::Missing, RepeatValue::Known)
     }
@@ -152,7 +152,7 @@ impl Metric {
     }
 
     /// Whether the metric is a percentile that lies among the trial's unanswered requests.
-    fn is_beyond(&self, trial: &TrialResult) -> bool {
+    fn is_unanswered(&self, trial: &TrialResult) -> bool {
         match self.over {
             TrialSelection::Quantile(q, percentiles) => percentiles(trial)
                 .is_some_and(|p| matches!(p.place(q), PercentilePlace::Unanswered(_))),
@@ -615,11 +615,11 @@ mod tests {
         let mut trial = five_block_report().trials.remove(0);
         trial.load.response_time_us =
             Percentiles { count: 100, unanswered: 900, p50: None, ..Percentiles::default() };
-        assert_eq!(RESPONSE_P50.point(&trial), RepeatValue::Beyond);
+        assert_eq!(RESPONSE_P50.point(&trial), RepeatValue::Unanswered);
         assert_eq!(
             RESPONSE_P99.point(&trial),
             RepeatValue::Missing,
-            "of 1,000 samples 10 lie beyond it"
+            "of 1,000 samples 10 lie above it"
         );
         assert_eq!(THROUGHPUT.point(&trial), RepeatValue::Known(trial.load.throughput_rps));
         trial.valid = false;

@@ -171,7 +171,8 @@ fn responses_per_cpu_us(rounds: &[Round]) -> Option<Vec<f64>> {
     (2 * known.len() >= rounds.len()).then_some(known)
 }
 
-/// Returns the mean JIT share of the rounds in which it is known; `None`: it is known in no round.
+/// Returns the mean JIT share of the rounds in which it is known; `None`: the share is known in no
+/// round.
 fn jit_share(rounds: &[Round]) -> Option<f64> {
     let known: Vec<f64> = rounds.iter().filter_map(|r| r.jit_share).collect();
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
@@ -183,7 +184,7 @@ fn last_part(parts: usize, rounds: &[Round]) -> &[Round] {
 }
 
 /// Returns the factor by which positive values grow from the first to the last, by Theil and Sen's
-/// slope of their logarithms. `None`: no growth beyond noise.
+/// slope of their logarithms. `None`: the growth is within noise.
 fn growth(values: &[f64]) -> Option<f64> {
     let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
     let n = logs.len() as f64;

@@ -116,8 +116,8 @@ const LAST_COLUMNS: &[TrialColumn] = &[
     }),
 ];
 
-/// Returns a sum over the back ends of the subject; `None`: there are none, or one value is not
-/// known.
+/// Returns a sum over the back ends of the subject; `None`: the subject has no back ends, or one
+/// value is not known.
 fn backend_sum(t: &TrialResult, pick: fn(&BackendUse) -> Option<f64>) -> Option<f64> {
     t.backends.iter().map(pick).sum::<Option<f64>>().filter(|_| !t.backends.is_empty())
 }

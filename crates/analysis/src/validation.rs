@@ -143,10 +143,10 @@ pub struct Validation {
     pub machine: String,
     /// Steps whose verdicts are judged: the valid ones, and those whose true cause is the machine.
     pub judged: usize,
-    /// Share of these whose verdict is correct. `None`: none was judged.
+    /// Share of these whose verdict is correct. `None`: no verdict was judged.
     #[serde(rename = "right")]
     pub correct_share: Option<f64>,
-    /// Share of the correct verdicts that have high confidence. `None`: none is correct.
+    /// Share of the correct verdicts that have high confidence. `None`: no verdict is correct.
     #[serde(rename = "right_high")]
     pub correct_high_share: Option<f64>,
     /// Wrong verdicts with high confidence.

@@ -1,5 +1,5 @@
 //! A test server that violates HTTP and TLS in every known way, and counts its violations. Tests
-//! compare its counts with those of the client.
+//! compare its counts with the client's counts.
 //!
 //! `broken --port PORT [--cert FILE --key FILE]`. Port 0 selects any free port. The server prints
 //! `listening on PORT` once it is ready.

@@ -144,8 +144,8 @@ fn outcome_line(result: &CapacityResult) -> String {
     }
 }
 
-/// Advice if requests failed at the only rate that was tried. `None`: none failed, or other rates
-/// were tried.
+/// Advice if requests failed at the only rate that was tried. `None`: no request failed, or other
+/// rates were tried.
 fn only_rate_failures_note(result: &CapacityResult) -> Option<String> {
     let missed = result.missed_together.as_ref().filter(|missed| missed.by_failures)?;
     let is_only = result.trials.iter().all(|trial| trial.rate_rps == missed.rate_rps);

@@ -73,7 +73,7 @@ impl Reference {
 }
 
 /// Returns the reference that all rows with numbers share: connections if all agree, else requests
-/// in flight. `None`: they differ.
+/// in flight. `None`: the rows differ.
 fn shared_reference(rows: &[OverviewRow]) -> Option<Reference> {
     common_reference(
         &rows
@@ -196,7 +196,7 @@ pub(crate) fn mixture_note(rows: &[OverviewRow]) -> Option<&'static str> {
         .then_some(NOTE)
 }
 
-/// Number of starts of a subject that had to be killed. `None`: none was stopped.
+/// Number of starts of a subject that had to be killed. `None`: no start was stopped.
 pub(crate) fn killed_starts(s: &SubjectResult) -> Option<usize> {
     Some(s.stop_killed).filter(|_| !s.stop_ms.values.is_empty())
 }

@@ -239,7 +239,7 @@ const fn is_time_condition(parse_condition: &Condition) -> bool {
     !matches!(parse_condition, Condition::Errors { .. })
 }
 
-/// Describes how a load misses a condition; `None`: it keeps it.
+/// Describes how a load misses a condition; `None`: the load keeps the condition.
 fn find_miss(parse_condition: &Condition, load: &LoadResult, error_share: f64) -> Option<Miss> {
     let times = &load.response_time_us;
     match parse_condition {

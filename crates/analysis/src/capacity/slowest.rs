@@ -106,8 +106,8 @@ fn loaded_arms(plan: &Plan, workload: usize) -> BTreeSet<usize> {
         .collect()
 }
 
-/// Returns the best closed loop of an arm with a workload, as the median over its starts,
-/// responses per second. `None`: it has no valid closed loop.
+/// Returns the best closed loop of an arm with a workload, as the median over its starts, responses
+/// per second. `None`: the arm has no valid closed loop.
 fn peak_throughput(plan: &Plan, grid: &Grid<'_>, (arm, workload): (usize, usize)) -> Option<f64> {
     grid.steps(arm, workload)
         .filter(|(key, _)| plan.load.steps[key.step].arrivals.is_closed())

@@ -277,7 +277,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
     }
 }
 
-/// Returns the metrics that are always compared, and those of the gates.
+/// Returns the metrics that are always compared, and the metrics of the gates.
 fn compared_metrics(gates: &[Gate]) -> Vec<&'static Metric> {
     let mut metrics: Vec<&Metric> = METRICS.to_vec();
     for gate in gates {
@@ -583,8 +583,8 @@ fn permutation_chance(a: &Series, b: &Series, is_paired: bool) -> Option<f64> {
     chance.filter(|p| p.is_finite())
 }
 
-/// Sets the verdict of each row. The tests of compared arms are one family, and those of controls
-/// another (Holm).
+/// Sets the verdict of each row. The tests of compared arms are one family, and the tests of
+/// controls another (Holm).
 fn judge(rows: &mut [ComparisonRow], same_within: Option<f64>, differences: &[RunDifference]) {
     let subjects: Vec<usize> = (0..rows.len()).filter(|i| !rows[*i].control).collect();
     let controls: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].control).collect();
@@ -629,7 +629,7 @@ fn is_drift(row: &ComparisonRow) -> bool {
     row.control && row.metric != MEMORY.key && row.differs()
 }
 
-/// Describes the control that differs, with the largest change of each metric; `None`: none
+/// Describes the control that differs, with the largest change of each metric; `None`: no control
 /// differs.
 fn drift(rows: &[ComparisonRow]) -> Option<String> {
     let size = |row: &ComparisonRow| row.estimate.map_or(0.0, |estimate| estimate.ratio.ln().abs());

@@ -55,7 +55,7 @@ fn throughput(comparison: &ComparisonResult) -> &ComparisonRow {
     comparison.rows.iter().find(|row| row.metric == "throughput_rps" && !row.control).unwrap()
 }
 
-/// Loads without a suite may use other connections than those of suites.
+/// Loads without a suite may use connection settings that suites do not have.
 #[test]
 fn differing_connections_are_reported() {
     use dyno_archive::plan::{AcceptedCertificates, ConnectionSettings, TlsSettings};
@@ -525,7 +525,7 @@ fn missing_ratio_is_reported_with_its_reason() {
     let no_ratio_reason = |b: &[RepeatValue]| NoRatioReason::from_series(&known, &series(b), true);
     let six = |last: RepeatValue| [RepeatValue::Known(1.0), last, last, last, last, last];
     assert_eq!(
-        no_ratio_reason(&six(RepeatValue::Beyond)),
+        no_ratio_reason(&six(RepeatValue::Unanswered)),
         NoRatioReason::Unanswered { a: 0, b: 5 }
     );
     assert_eq!(

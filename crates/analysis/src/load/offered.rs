@@ -196,7 +196,8 @@ impl LoadResult {
         (before(from_s), before(to_s))
     }
 
-    /// Returns the requests taken on or dropped between two instants, without those of the drain.
+    /// Returns the requests taken on or dropped between two instants, without the requests of the
+    /// drain.
     fn arrivals_within(&self, from_s: f64, to_s: f64) -> f64 {
         let taken_on = self.intervals.iter().filter(|i| i.phase != Phase::Drain);
         sum_over(taken_on.map(|i| (i.start_s, i.end_s, i.arrivals())), (from_s, to_s))
@@ -646,9 +647,9 @@ mod tests {
             ("44 of 100", Load { warmup_s: 1.0, ..slow(|_| 100.0, 44.0) }),
             ("too slow for a minute already", Load { warmup_s: 60.0, ..slow(|_| 100.0, 90.0) }),
             ("the same at a low rate", Load { warmup_s: 60.0, ..slow(|_| 20.0, 15.0) }),
-            ("a ramp beyond what it can", Load { window_s: 10.0, ..slow(RAMP, 500.0) }),
+            ("a ramp above capacity", Load { window_s: 10.0, ..slow(RAMP, 500.0) }),
             (
-                "a step beyond what it can",
+                "a step above capacity",
                 Load { window_s: 10.0, ..slow(|t| if t < 5.0 { 100.0 } else { 1000.0 }, 500.0) },
             ),
         ] {

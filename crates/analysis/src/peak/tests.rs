@@ -302,10 +302,10 @@ fn missing_step_leaves_peak_open() {
 /// In an interrupted run, the higher step has two of five repeats.
 #[test]
 fn missing_repeats_leave_peak_open() {
-    let report_with = |own: &[TrialKind]| {
+    let report_with = |highest_step: &[TrialKind]| {
         report_of(
             &[1, 16],
-            &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), own])],
+            &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), highest_step])],
         )
     };
     let report = report_with(&[Valid(2300), Valid(2310), NotRun, NotRun, NotRun]);
@@ -353,13 +353,13 @@ fn few_valid_repeats_among_invalid_ones_keep_place() {
 
 #[test]
 fn baseline_ratio_of_lower_bound_is_bound() {
-    let ratios = |baseline: &str, own: &str| {
+    let ratios = |baseline: &str, subject: &str| {
         let mut run = run(
             &[1, 16],
             &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &busy(2300)])],
         );
         run.header.plan.report.baseline = Some(baseline.into());
-        let row_ratios = row(&report(&run), own).to_baseline.unwrap();
+        let row_ratios = row(&report(&run), subject).to_baseline.unwrap();
         (row_ratios.peak_rps, row_ratios.peak_rps_at_least)
     };
     assert_eq!(ratios("slow", "fast"), (None, Some(2302.0 / 1792.0)));

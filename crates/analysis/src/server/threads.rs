@@ -84,7 +84,7 @@ pub(super) struct Threads<'a> {
     pub(super) ended: Option<&'a [EndedThreads]>,
 }
 
-/// The names of processes: those of their first threads.
+/// The names of processes, which are the names of their first threads.
 struct Processes<'a> {
     by_pid: BTreeMap<u32, &'a str>,
     /// Name of the party's first process.

@@ -89,7 +89,7 @@ fn is_counting_costly(per_s: f64) -> bool {
 }
 
 impl Syscalls {
-    /// Combines the calls with those of the next stretch of time.
+    /// Combines the calls with the calls of the next stretch of time.
     fn merge(self, next: &Syscalls) -> Syscalls {
         let counted_s = self.counted_s + next.counted_s;
         let mean = |a: f64, b: f64| (a * self.counted_s + b * next.counted_s) / counted_s;

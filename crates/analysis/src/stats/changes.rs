@@ -6,10 +6,10 @@
 /// The best segmentation minimizes the sum of squared deviations from the means of segments, plus
 /// `penalty` per change. Each segment has `min_length` values or more.
 ///
-/// The algorithm is optimal partitioning (Jackson et al. 2005), and the result is that of PELT
-/// (Killick, Fearnhead and Eckley, "Optimal detection of changepoints with a linear computational
-/// cost", 2012). Pruning is omitted because series are short, and because common pruning rules miss
-/// the optimum if segments have a minimum length.
+/// The algorithm is optimal partitioning (Jackson et al. 2005), and the result equals the result of
+/// PELT (Killick, Fearnhead and Eckley, "Optimal detection of changepoints with a linear
+/// computational cost", 2012). Pruning is omitted because series are short, and because common
+/// pruning rules miss the optimum if segments have a minimum length.
 #[must_use]
 pub fn segment_ends(values: &[f64], min_length: usize, penalty: f64) -> Vec<usize> {
     let (n, min_length) = (values.len(), min_length.max(1));

@@ -125,8 +125,8 @@ impl Estimate {
     }
 
     /// Estimates the mean over these starts from the ratios of rounds within each start. The
-    /// interval includes the scatter of rounds, but not that of starts. `None`: too few rounds, a
-    /// start with a single round, or a ratio that is not a positive number.
+    /// interval includes the scatter of rounds, but not the scatter of starts. `None`: too few
+    /// rounds, a start with a single round, or a ratio that is not a positive number.
     #[must_use]
     pub fn from_rounds(starts: &[Vec<f64>]) -> Option<Estimate> {
         if starts.iter().map(Vec::len).sum::<usize>() < REPEATS_FOR_INTERVAL {
@@ -213,8 +213,8 @@ impl Estimate {
 }
 
 impl Estimate {
-    /// Returns the interval that holds in 95 % together with those of all other tests (Bonferroni).
-    /// `None`: it is unbounded.
+    /// Returns the interval that holds in 95 % together with the intervals of all other tests
+    /// (Bonferroni). `None`: the interval is unbounded.
     #[must_use]
     pub(crate) fn interval_among(&self, tests: usize) -> Option<(f64, f64)> {
         let errors = self.errors;
@@ -637,11 +637,11 @@ mod tests {
         let list = |value: &Value| -> Vec<f64> {
             value.as_array().unwrap().iter().map(|n| n.as_f64().unwrap()).collect()
         };
-        let assert_near = |own: f64, expected: &Value| {
+        let assert_near = |computed: f64, expected: &Value| {
             let expected = expected.as_f64().unwrap();
             assert!(
-                (own - expected).abs() <= 1e-9 * expected.abs().max(1e-3),
-                "{own} and {expected}"
+                (computed - expected).abs() <= 1e-9 * expected.abs().max(1e-3),
+                "{computed} and {expected}"
             );
         };
         let cases = vectors["cases"].as_array().unwrap();
@@ -662,8 +662,8 @@ mod tests {
         }
         for case in vectors["holm"].as_array().unwrap() {
             holm(&list(&case["p"])).iter().zip(list(&case["adjusted"])).for_each(
-                |(own, expected)| {
-                    assert!((own - expected).abs() < 1e-12, "{own} and {expected}");
+                |(adjusted, expected)| {
+                    assert!((adjusted - expected).abs() < 1e-12, "{adjusted} and {expected}");
                 },
             );
         }

@@ -1,7 +1,7 @@
 //! Adjusts p-values for the number of tests.
 
 /// Adjusts the p-values of several tests, so that the level holds for all tests together (Holm, "A
-/// simple sequentially rejective multiple test procedure", 1979). The order is that of `ps`.
+/// simple sequentially rejective multiple test procedure", 1979). The result has the order of `ps`.
 #[must_use]
 pub fn holm(ps: &[f64]) -> Vec<f64> {
     weighted_holm(&ps.iter().map(|p| (*p, 1.0)).collect::<Vec<_>>())
@@ -33,9 +33,9 @@ mod tests {
     /// whole level.
     #[test]
     fn weighted_tests_divide_the_level() {
-        let near = |own: Vec<f64>, expected: &[f64]| {
+        let near = |adjusted: Vec<f64>, expected: &[f64]| {
             let is_near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
-            assert!(own.iter().zip(expected).all(is_near), "{own:?} and {expected:?}");
+            assert!(adjusted.iter().zip(expected).all(is_near), "{adjusted:?} and {expected:?}");
         };
         near(weighted_holm(&[(0.008, 0.2), (0.05, 0.8)]), &[0.04, 0.05]);
         near(weighted_holm(&[(0.008, 0.5), (0.03, 0.5)]), &[0.016, 0.03]);

@@ -159,8 +159,8 @@ pub enum PairUnit {
 }
 
 impl Pairs {
-    /// Estimates the ratio over launches, or over rounds if there are too few launches. `None`:
-    /// there are too few of both.
+    /// Estimates the ratio over launches, or over rounds if there are too few launches. `None`: too
+    /// few launches and rounds.
     #[must_use]
     pub fn estimate(&self, looks: Looks) -> Option<(Estimate, PairUnit)> {
         let over_launches = Estimate::from_pairs_at(looks, &self.launches)
@@ -181,13 +181,13 @@ impl Pairs {
     #[must_use]
     pub fn are_apart(&self, p: Option<f64>) -> bool {
         let logs: Vec<f64> = self.launches.iter().map(|ratio| ratio.ln()).collect();
-        let all_beyond = |least: f64| {
+        let all_differ_by = |least: f64| {
             logs.iter().all(|log| *log > least) || logs.iter().all(|log| *log < -least)
         };
         let is_significant = p.is_some_and(|p| p < ALPHA);
         match logs.len() {
             n if n < PAIRS_TO_TELL_APART || logs.iter().any(|log| !log.is_finite()) => false,
-            n if n < REPEATS_FOR_INTERVAL => all_beyond(FEW_PAIRS_APART.ln()) || is_significant,
+            n if n < REPEATS_FOR_INTERVAL => all_differ_by(FEW_PAIRS_APART.ln()) || is_significant,
             _ => is_significant,
         }
     }

@@ -32,8 +32,8 @@ pub fn pairs_chance(differences: &[f64]) -> Option<f64> {
 }
 
 /// Returns the chance that two samples have means at least as far apart as observed, if each value
-/// may belong to either sample. All divisions are enumerated. `None`: one is empty, there are more
-/// than 65,536 divisions, or a value is not finite.
+/// may belong to either sample. All divisions are enumerated. `None`: one sample is empty, a value
+/// is not finite, or more than 65,536 divisions exist.
 #[must_use]
 pub fn samples_chance(a: &[f64], b: &[f64]) -> Option<f64> {
     let pooled: Vec<f64> = a.iter().chain(b).copied().collect();

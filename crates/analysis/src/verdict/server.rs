@@ -168,8 +168,8 @@ fn refused_probes(probes: &ProbesUse) -> Option<Caveat> {
     Some(Caveat::new(Code::ProbeRefused, Severity::Info, message, evidence))
 }
 
-/// More threads are busy than the server has CPUs. The highest response times are then those of the
-/// scheduler's time slices.
+/// More threads are busy than the server has CPUs. The highest response times are then as long as
+/// the scheduler's time slices.
 fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
     let (busy, allowed_s, waited_s) =
         (server.busy_threads?, server.cpu_allowed_s?, server.run_delay_s?);
@@ -220,8 +220,8 @@ fn fills_its_cpus(server: &ServerUse) -> bool {
     is_busy && more_threads_than_cpus(server).is_some()
 }
 
-/// Threads or processes ended before their counters were read. These counters are unknown, but
-/// unlike those of [`unmeasured_counters`] the kernel shows them.
+/// Threads or processes ended before their counters were read. These counters are unknown, but the
+/// kernel shows them, unlike the counters of [`unmeasured_counters`].
 fn unread_counters(server: &ServerUse) -> Option<Caveat> {
     let unread = server.unread_counters.as_ref()?;
     let used = unread.cpu_s.map_or_else(

@@ -446,8 +446,8 @@ fn run_with_stop_ends_once_decided() {
     let message = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(message.contains("when its question was answered"), "{message}");
     let run = place.run_folder().unwrap().display().to_string();
-    // The run was not interrupted: there is nothing to resume, and the exit status is that of its
-    // steps.
+    // The run was not interrupted: there is nothing to resume, and the exit status is the status of
+    // its steps.
     assert!([0, 1].contains(&output.status.code().unwrap()), "{}", text(&output));
     let trials = report["trials"].as_array().unwrap().len();
     let resumed = place.dyno(&["run", "--resume", &run]);

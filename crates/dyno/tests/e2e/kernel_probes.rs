@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::drive::{DYNO, Place, not_run, text};
 
-/// Returns why probes are unavailable. `None`: they are available.
+/// Returns why probes are unavailable. `None`: probes are available.
 fn refusal() -> Option<String> {
     dyno_observer::probes::refusal().map(|refusal| refusal.reason)
 }

@@ -124,7 +124,8 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Runs the null responder with one connection per request. `deadline`: that of its readiness.
+/// Runs the null responder with one connection per request. `deadline`: time limit of its
+/// readiness.
 fn run_null(place: &Place, deadline: &str) -> (Output, Value) {
     let subject = place.path().join("subjects/null/subject.toml");
     let text = fs::read_to_string(&subject).unwrap();

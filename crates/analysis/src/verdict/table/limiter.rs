@@ -19,7 +19,7 @@ pub(super) struct Case {
     pub(super) claim: &'static str,
     /// JSON object with a part of the limiter's evidence.
     pub(super) evidence: &'static str,
-    /// Changes the default world so that it has this limiter, just beyond the bound.
+    /// Changes the default world so that it has this limiter, just past the bound.
     pub(super) trigger: fn(&mut TrialWorld),
     /// Changes the default world so that it stays just within the bound.
     pub(super) near_miss: fn(&mut TrialWorld),

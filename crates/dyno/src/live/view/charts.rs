@@ -129,7 +129,7 @@ impl View<'_> {
     /// Draws arrows where p99 lies among unanswered requests. The line is at the longest known
     /// wait, and the true p99 is above it.
     fn arrows(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
-        for (i, column) in columns.iter().enumerate().filter(|(_, c)| c.beyond) {
+        for (i, column) in columns.iter().enumerate().filter(|(_, c)| c.p99_is_lower_bound) {
             let Some(us) = column.times[0] else { continue };
             let down = ((1.0 - scale.share(us)) * f64::from(cells.height)) as u16;
             let area =
@@ -177,9 +177,9 @@ impl View<'_> {
         self.markers(cells, &bins);
     }
 
-    /// Marks p50 and p99 above the histogram. The name of p50 is left of its mark and that of p99
-    /// right of it, so that they never collide. Gutter and margin have room for a name at either
-    /// end.
+    /// Marks p50 and p99 above the histogram. The name of p50 is left of its mark and the name of
+    /// p99 right of it, so that they never collide. Gutter and margin have room for a name at
+    /// either end.
     fn markers(&mut self, cells: Rect, bins: &Bins) {
         let [p99, _, p50] = self.palette.times;
         for (share, text, left, colour) in [(0.99, "▾ p99", 0, p99), (0.5, "p50 ▾", 4, p50)] {
@@ -270,7 +270,7 @@ struct Column {
     /// The largest value of each of [`PERCENTILES`], in microseconds.
     times: [Option<f64>; 3],
     /// Whether p99 is only a lower bound.
-    beyond: bool,
+    p99_is_lower_bound: bool,
 }
 
 impl Column {
@@ -298,7 +298,7 @@ fn columns(model: &LiveModel, span_s: f64, width: u16) -> Vec<Column> {
             column.responses += overlap / per_s * point.rps;
             column.warmup = point.warmup;
             column.failed |= point.failed > 0;
-            column.beyond |= point.beyond[2];
+            column.p99_is_lower_bound |= point.are_lower_bounds[2];
             for (time, us) in column.times.iter_mut().zip(percentiles(point)) {
                 *time = larger(*time, us);
             }
