@@ -17,7 +17,8 @@ use crate::{Instant, limits};
 pub struct Window {
     /// Length of the warm-up, the first phase.
     pub warmup_ns: u64,
-    /// Length of the measured window. `None`: it ends with the last of a given number of requests.
+    /// Length of the measured window. `None`: the window ends with the last of a given number of
+    /// requests.
     pub duration_ns: Option<u64>,
     /// Length of an interval, above 0.
     pub interval_ns: u64,

@@ -1,5 +1,5 @@
-//! Compares measured times and counts over HTTP/2 with those of simulated worlds, where the truth
-//! is known.
+//! Compares measured times and counts over HTTP/2 with the times and counts of simulated worlds,
+//! where the truth is known.
 
 mod world;
 

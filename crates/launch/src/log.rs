@@ -31,7 +31,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Creates the file. `secrets`: those of the program's environment.
+    /// Creates the file. `secrets`: the secrets in the program's environment.
     ///
     /// # Errors
     /// The file exists, or cannot be created.

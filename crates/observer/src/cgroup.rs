@@ -290,7 +290,7 @@ impl Group {
         }
     }
 
-    /// CPU time of all processes so far, nanoseconds. `None`: there is no such counter.
+    /// CPU time of all processes so far, nanoseconds. `None`: the group has no such counter.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         let v1 = || read_number(self.v1.get("cpuacct")?.join("cpuacct.usage"));

@@ -174,7 +174,7 @@ fn uses_tick_accounting(config: &str, nohz_full: &str) -> Option<bool> {
     }
 }
 
-/// Build configuration of the kernel. `None`: it is not visible.
+/// Build configuration of the kernel. `None`: the configuration is not visible.
 fn kernel_config() -> Option<String> {
     let mut text = String::new();
     if let Ok(packed) = std::fs::File::open("/proc/config.gz") {

@@ -98,8 +98,8 @@ fn links(text: &str, speed: impl Fn(&str) -> Option<u64>) -> Vec<LinkUse> {
     text.lines().filter_map(link).collect()
 }
 
-/// Speed of a network device in each direction, bits per second. `None`: it is unknown, or the
-/// device is virtual.
+/// Speed of a network device in each direction, bits per second. `None`: the speed is unknown, or
+/// the device is virtual.
 ///
 /// An unknown speed is -1 or an empty file (Documentation/ABI/testing/sysfs-class-net). Virtual
 /// devices report a speed that is not a limit: a tunnel 10 Mbit/s (drivers/net/tun.c), a veth pair

@@ -20,7 +20,7 @@ use crate::stacks;
 pub struct Probes {
     /// Observer in the kernel, or why it is unavailable. `None`: no requested probe needs it.
     observer: Option<Result<ProcessObserver, Refusal>>,
-    /// Why profiles are unavailable. `None`: they are available, or not requested.
+    /// Why profiles are unavailable. `None`: profiles are available, or not requested.
     profile_refusal: Option<Refusal>,
 }
 
@@ -82,8 +82,8 @@ impl Probes {
     }
 }
 
-/// Returns why eBPF programs cannot observe processes here. `None`: they can. Even if they cannot,
-/// [`can_count_syscalls`] may return true.
+/// Returns why eBPF programs cannot observe processes here. `None`: programs can observe processes.
+/// Even if they cannot, [`can_count_syscalls`] may return true.
 #[must_use]
 pub fn refusal() -> Option<Refusal> {
     let choice = ObservationChoice { states: true, modes: true, calls: CallCounting::Sliced };

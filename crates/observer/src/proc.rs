@@ -25,7 +25,7 @@ pub struct Stat {
     pub session: u32,
     /// Number of living threads of the whole process.
     pub threads: u32,
-    /// Clock ticks from the start of the machine to that of the process or thread.
+    /// Clock ticks from the start of the machine to the start of the process or thread.
     pub began_ticks: u64,
     /// Page faults: minor without, major with reading from a disk.
     pub faults_minor: u64,
@@ -121,7 +121,7 @@ pub(crate) fn totals(pid: u32, stat: &Stat) -> ProcessUse {
     }
 }
 
-/// Reads the totals of a process with files that stay open. `None`: it has ended.
+/// Reads the totals of a process with files that stay open. `None`: the process has ended.
 pub(crate) fn totals_in(pid: u32, files: &Files) -> Option<ProcessUse> {
     Some(totals(pid, &Stat::parse(&files.read(format!("/proc/{pid}/stat"))?)?))
 }
@@ -299,9 +299,9 @@ pub fn other_processes() -> Vec<ProcessSnapshot> {
     all_pids().into_iter().filter(|pid| *pid != own_pid).filter_map(read_process).collect()
 }
 
-/// Computes the CPU time of each process of `after` since `before`, including that of children that
-/// ended meanwhile. A compiler, for example, often ends before the second list, but the build tool
-/// that started it does not.
+/// Computes the CPU time of each process of `after` since `before`, including children that ended
+/// meanwhile. A compiler, for example, often ends before the second list, but the build tool that
+/// started it does not.
 ///
 /// `ours`: processes of dyno, whose children belong to the run. `most_ns`: CPU time of all CPUs
 /// together between the two lists, an upper bound of the sum.
@@ -396,7 +396,7 @@ pub fn own_tree() -> BTreeSet<u32> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessSnapshot {
     pub pid: u32,
-    /// Clock ticks from the start of the machine to that of the process.
+    /// Clock ticks from the start of the machine to the start of the process.
     pub began_ticks: u64,
     pub parent: u32,
     pub name: String,
@@ -420,8 +420,8 @@ fn last_cpu(stat: &str) -> Option<u32> {
 }
 
 /// PID and name of the process that listens on an IPv4 address and port of this thread's network.
-/// `None`: there is none, or dyno may not inspect it. As in the kernel, a listener at exactly this
-/// address takes precedence over a listener at any address.
+/// `None`: no process listens, or dyno may not inspect it. As in the kernel, a listener at exactly
+/// this address takes precedence over a listener at any address.
 #[must_use]
 pub fn listener_at(addr: SocketAddrV4) -> Option<(u32, String)> {
     find_listener("thread-self", addr)

@@ -31,8 +31,8 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Returns the counts since `earlier`, an older copy. Counts of connections are those of the
-    /// whole time.
+    /// Returns the counts since `earlier`, an older copy. Counts of connections cover the whole
+    /// time.
     pub(super) fn growth_since(&self, earlier: &Frames) -> Frames {
         Frames {
             counts: self.counts.growth_since(&earlier.counts),

@@ -270,7 +270,7 @@ impl ObserverProgram {
         totals
     }
 
-    /// Number of threads for which a map had no room: the map of living threads, or that of the
+    /// Number of threads for which a map had no room: the map of living threads, or the map of the
     /// names of ended threads.
     pub(super) fn lost_threads(&self) -> u64 {
         self.facts.get(&LOST, 0).unwrap_or(0)

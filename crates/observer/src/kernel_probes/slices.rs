@@ -71,8 +71,8 @@ impl SlicePlanner {
         SlicePlanner { counts_every_call, cost, number: 0 }
     }
 
-    /// Plans the next slice. `calls_per_s`: rate on the busiest CPU in the last slice; `None`:
-    /// there was none yet.
+    /// Plans the next slice. `calls_per_s`: rate on the busiest CPU in the last slice; `None`: no
+    /// slice yet.
     pub(super) fn next(&mut self, calls_per_s: Option<f64>) -> Slice {
         self.number += 1;
         // Share of a CPU that counting costs within a slice.

@@ -98,7 +98,7 @@ pub struct Client<T> {
     receive: ReceiveWindow,
     heads: HeadDecoder,
     table: TableUse,
-    /// The highest stream that the peer will process; `None`: it has not sent GOAWAY.
+    /// The highest stream that the peer will process; `None`: the peer has not sent GOAWAY.
     last_stream: Option<u32>,
     reading: ReadState,
     /// The beginning of a frame that has not arrived whole.
