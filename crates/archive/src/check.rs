@@ -469,7 +469,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn profile_beyond_limits_is_refused() {
+    fn profile_above_limits_is_refused() {
         let frame =
             |name: &str| Frame { name: Some(name.into()), module: None, kind: FrameKind::Native };
         let stack = |frames: &[u32], samples| Stack {

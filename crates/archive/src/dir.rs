@@ -24,8 +24,8 @@ use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
 /// Version of the format, the number in [`SCHEMA`].
 const VERSION: u32 = 7;
 
-/// Returns the version of a format. `None`: it is unknown, or of a later version. Older versions
-/// are upgraded when they are read (see [`crate::upgrade`]).
+/// Returns the version of a format. `None`: the format is unknown, or is of a later version. Older
+/// versions are upgraded when they are read (see [`crate::upgrade`]).
 fn version(schema: &str) -> Option<u32> {
     let version = schema.strip_prefix("dyno.run/")?.parse().ok()?;
     (1..=VERSION).contains(&version).then_some(version)

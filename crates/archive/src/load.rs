@@ -347,7 +347,7 @@ pub struct LoadRecord {
     /// Stretches in which no response was complete, in order of time. `None`: the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silences: Option<Vec<Silence>>,
-    /// The address to which all connections went; `None`: it was not recorded.
+    /// The address to which all connections went; `None`: the address was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     #[serde(default, skip_serializing_if = "Timeouts::is_empty")]

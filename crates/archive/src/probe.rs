@@ -96,7 +96,7 @@ pub struct RefusedProbe {
 pub struct ProbePrice {
     pub probes: BTreeSet<Probe>,
     pub slices: Vec<PriceSlice>,
-    /// Reason why the price is missing, as a sentence; `None`: there is a price.
+    /// Reason why the price is missing, as a sentence; `None`: the price is known.
     pub failure: Option<String>,
 }
 

@@ -107,8 +107,8 @@ pub fn may_be_secret_header(name: &str) -> bool {
     is_secret(name) || is_field() || name.split(|c: char| !c.is_ascii_alphanumeric()).any(is_word)
 }
 
-/// Complete names of parameters whose values may be secrets: `code` and `assertion` are those of
-/// OAuth 2.0 (RFC 6749 §4.1.2, RFC 7521 §4.1), `ticket` that of CAS.
+/// Complete names of parameters whose values may be secrets: `code` and `assertion` are names of
+/// OAuth 2.0 (RFC 6749 §4.1.2, RFC 7521 §4.1), `ticket` of CAS.
 const PARAMETERS: [&str; 4] = ["key", "auth", "code", "ticket"];
 
 /// Words that mark a secret outside of queries and forms, too. `key` and `code` are left out,
@@ -164,7 +164,7 @@ pub fn small_letters(name: &str) -> String {
 }
 
 /// Decodes percent-encoded characters of a part of a URL (RFC 3986 §2.1): `%74oken` is `token`. A
-/// URL within a URL may be encoded several times: `%2574oken` is `token`, too. Bytes beyond ASCII
+/// URL within a URL may be encoded several times: `%2574oken` is `token`, too. Non-ASCII bytes
 /// remain encoded, because names of secrets do not contain them.
 #[must_use]
 pub fn without_escapes(text: &str) -> String {

@@ -15,7 +15,7 @@ pub struct Silence {
     /// Requests in flight at its end.
     pub in_flight: u64,
     /// Ends of the first and the last request that ended in it without a complete response. `None`:
-    /// there are none, or the archive is older.
+    /// no such request, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures_ns: Option<(u64, u64)>,
 }

@@ -116,8 +116,8 @@ impl Request {
 }
 
 impl Expect {
-    /// Returns the length of the expected exact body, bytes; `None`: there is no such body, or it
-    /// contains `{request.NAME}` and depends on the subject.
+    /// Returns the length of the expected exact body, bytes; `None`: no exact body is expected, or
+    /// the body contains `{request.NAME}` and depends on the subject.
     #[must_use]
     pub fn body_bytes(&self) -> Option<usize> {
         let Body(body) = self.body.as_ref()?;

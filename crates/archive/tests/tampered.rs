@@ -13,8 +13,8 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run")
 }
 
-/// Why a copy of the golden run is refused in which the load of a trial was changed; `None`: it is
-/// read.
+/// Returns why a copy of the golden run with a changed load of a trial is refused. `None`: the copy
+/// is accepted.
 fn refusal(change: &dyn Fn(&mut Value)) -> Option<String> {
     refusal_of("trials/0003.json", &|trial| change(&mut trial["load"]))
 }
@@ -105,7 +105,7 @@ fn contradiction_of_plan_or_machine_is_refused() {
     });
 }
 
-/// The load of a trial is that of another one, or was in another's turn.
+/// The load of a trial belongs to another trial, or was in another trial's turn.
 #[test]
 fn trials_that_were_not_measured_apart_are_refused() {
     let of = |change: &dyn Fn(&mut Value, &Value)| {

@@ -57,8 +57,8 @@ pub enum CalibrationEvent<'a> {
 /// Reason why a calibration failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
-    /// The user interrupted it. `archive_error`: why the archive lacks earlier measurements;
-    /// `None`: it has them, or no archive was requested.
+    /// The user interrupted the calibration. `archive_error`: why the archive lacks earlier
+    /// measurements; `None`: the archive has them, or no archive was requested.
     #[error("calibration interrupted, and no ceilings saved")]
     Interrupted { archive_error: Option<ArchiveError> },
     #[error("null responder: cannot be started")]
@@ -184,7 +184,8 @@ fn calibration_load(step: Step, duration_ns: u64) -> Load {
 #[derive(Debug)]
 pub struct Calibrated {
     pub measured: Vec<MeasuredLoad>,
-    /// Why the archive lacks measurements; `None`: it has all of them, or no archive was requested.
+    /// Why the archive lacks measurements; `None`: the archive has all of them, or no archive was
+    /// requested.
     pub archive_error: Option<ArchiveError>,
 }
 

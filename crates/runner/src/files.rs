@@ -43,7 +43,7 @@ impl Folder {
     }
 
     /// Returns the folder of a plan's suite file. A file that was edited after planning is refused:
-    /// its requests are no longer those of the plan.
+    /// its requests no longer match the plan.
     #[must_use]
     pub fn from_plan(plan: &Plan) -> Folder {
         let folder = Folder::from_suite(Path::new(&plan.suite.path));

@@ -52,7 +52,8 @@ impl<'s> Document<'s> {
         named.collect()
     }
 
-    /// Overrides values with those of another table: tables key by key, other values as a whole.
+    /// Overrides values with the values of another table: tables key by key, other values as a
+    /// whole.
     pub fn overlay(&mut self, overrides: DeTable<'s>) {
         overlay(&mut self.table, overrides);
     }

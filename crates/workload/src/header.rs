@@ -16,7 +16,8 @@ const CONNECTION_FIELDS: [&str; 6] = [
     "http2-settings",
 ];
 
-/// Returns why a header cannot be sent over a protocol, as a sentence with a hint; `None`: it can.
+/// Returns why a header cannot be sent over a protocol, as a sentence with a hint; `None`: the
+/// header can be sent.
 #[must_use]
 pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     if name.starts_with(':') {

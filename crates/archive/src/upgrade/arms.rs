@@ -43,7 +43,8 @@ pub(super) fn add_isolation(plan: &mut Value) {
     }
 }
 
-/// Lists the arms of a duet, if a plan only has a flag for it: all arms except those of controls.
+/// Lists the arms of a duet, if a plan only has a flag for it: all arms except the arms of
+/// controls.
 pub(super) fn upgrade_duet(plan: &mut Value) {
     let Some(is_duet) = plan.get("duet").and_then(Value::as_bool) else { return };
     let is_control = |arm: &Value| {

@@ -12,9 +12,9 @@ pub(super) fn upgrade_trial(trial: &mut Value) {
     };
     let failure = record.remove("subject_failure").unwrap_or_default();
     record.insert("server_failure".into(), failure);
-    let (own, load): (Map<String, Value>, Map<String, Value>) =
+    let (trial_record, load): (Map<String, Value>, Map<String, Value>) =
         std::mem::take(record).into_iter().partition(|(key, _)| TRIAL_KEYS.contains(&key.as_str()));
-    *record = own;
+    *record = trial_record;
     record.insert("load".into(), load.into());
 }
 

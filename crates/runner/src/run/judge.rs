@@ -17,11 +17,11 @@ pub(super) enum LastEvent<'a> {
     Step,
 }
 
-/// Returns why a subject cannot be used any further. `None`: it serves.
+/// Returns why a subject cannot be used any further. `None`: the subject serves.
 ///
-/// `exit_status`: that of its first process, if it has exited. `oom_kills`: number of its processes
-/// that the memory limit killed. `response`: whether it responded to a request that every running
-/// subject serves, or why not.
+/// `exit_status`: exit status of its first process, if it has exited. `oom_kills`: number of its
+/// processes that the memory limit killed. `response`: whether it responded to a request that every
+/// running subject serves, or why not.
 pub(super) fn judge(
     exit_status: Option<ExitStatus>,
     oom_kills: u64,

@@ -311,15 +311,15 @@ fn needs_backend(promise: &LifecyclePromise) -> bool {
     promise.look.is_refusal() || !promise.asks.is_empty()
 }
 
-/// Returns the definition without the variables that hold the address of a back end. `None`: it has
-/// no such variables.
+/// Returns the definition without the variables that hold the address of a back end. `None`: the
+/// definition has no such variables.
 fn without_addresses(definition: &Definition) -> Option<Definition> {
     let mut stripped = definition.clone();
     stripped.start.env.retain(|_, value| backends_in(value).next().is_none());
     (stripped.start.env.len() < definition.start.env.len()).then_some(stripped)
 }
 
-/// Returns addresses without a listener, as replacements for those of the back ends.
+/// Returns addresses without a listener, as replacements for the back ends' addresses.
 fn unused_addresses(backend_ports: &[(String, Ports)]) -> Result<Vec<(String, Ports)>, String> {
     let free = ports::free_ports(2 * backend_ports.len(), dyno_observer::monotonic_ns())?;
     Ok(backend_ports

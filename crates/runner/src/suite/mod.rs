@@ -69,8 +69,7 @@ pub struct SuiteFile {
     /// Limits of the subjects. CPUs that it does not name are chosen when the run is planned.
     pub limits: CheckedLimits,
     pub subjects: Vec<SuiteSubject>,
-    /// Intended difference between the subjects other than controls; `None`: there is no
-    /// experiment.
+    /// Intended difference between the subjects other than controls; `None`: no experiment.
     pub experiment: Option<Experiment>,
     /// Services that subjects need and the suite has settings for.
     pub backends: Vec<SuiteBackend>,
@@ -103,13 +102,13 @@ pub struct SuiteBackend {
     pub variant: Option<String>,
     pub env: BTreeMap<String, String>,
     pub inherit: Vec<Inherit>,
-    /// Limits that override those of its definition.
+    /// Limits that override the limits in its definition.
     pub limits: CheckedLimits,
 }
 
 impl SuiteFile {
     /// Reads a suite file for a machine with this many CPUs. The values of these profiles take
-    /// precedence, followed by those of profiles that apply to such a machine.
+    /// precedence, followed by the values of profiles that apply to such a machine.
     pub fn read(path: &Path, profiles: &[String], cpus: usize) -> Result<SuiteFile, FileError> {
         let source = std::fs::read_to_string(path).map_err(|error| {
             FileError::without_position(path, format!("cannot be read: {error}"))

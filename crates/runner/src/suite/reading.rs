@@ -34,7 +34,7 @@ pub struct AcrossRevisions {
 impl AcrossRevisions {
     fn arms(&self, original: Vec<SuiteSubject>) -> (Vec<SuiteSubject>, Experiment) {
         let entry = original.into_iter().find(|entry| entry.index == self.index);
-        let entry = entry.expect("the index is that of an entry");
+        let entry = entry.expect("the index belongs to an entry");
         let arm = |revised: &RevisionFolders| {
             let label =
                 entry.label.as_ref().map(|label| format!("{label}@{}", revised.revision.name));

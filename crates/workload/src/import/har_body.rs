@@ -18,7 +18,8 @@ pub(super) struct PostData {
     params: Vec<NameValue>,
 }
 
-/// Returns the body of a request. `sent_bytes`: its recorded length. `None`: it has no body.
+/// Returns the body of a request. `sent_bytes`: its recorded length. `None`: the request has no
+/// body.
 pub(super) fn body(
     data: &PostData,
     sent_bytes: Option<u64>,

@@ -50,7 +50,7 @@ pub struct ImportedRequest {
 /// The requests of an import, and its changes to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imports {
-    /// At least one. Their own `changes` are empty: they are in those of the import.
+    /// At least one. Their own `changes` are empty: they are in the `changes` of the import.
     pub requests: Vec<ImportedRequest>,
     pub changes: Changes,
 }
