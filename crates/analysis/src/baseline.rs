@@ -75,7 +75,8 @@ pub struct Comparison {
 pub struct PairEstimate {
     #[serde(flatten)]
     pub estimate: Estimate,
-    pub over: PairUnit,
+    #[serde(rename = "over")]
+    pub unit: PairUnit,
     /// Interval that holds for all pairs of subjects of this step at once in 19 of 20 runs
     /// (Bonferroni; Dunn, "Multiple comparisons among means", 1961). If it excludes 1, all pairs
     /// tested together (Holm) differ significantly. `None`: it is unbounded.
@@ -87,11 +88,11 @@ pub struct PairEstimate {
 
 impl PairEstimate {
     fn from_pairs(pairs: &Pairs, looks: Looks, tests: usize) -> Option<PairEstimate> {
-        let (estimate, over) = pairs.estimate(looks)?;
+        let (estimate, unit) = pairs.estimate(looks)?;
         let is_skewed = looks == Looks::AfterEach && are_skewed(&pairs.launches);
         Some(PairEstimate {
             estimate,
-            over,
+            unit,
             interval_of_all: estimate.interval_among(tests),
             is_skewed,
         })

@@ -190,10 +190,10 @@ pub fn budget(
         half_widths.fold(0.0, f64::max)
     };
     let length = possible.min_by(|a, b| worst(a).total_cmp(&worst(b))).ok_or_else(|| {
-        let least = before_s + REPEATS_FOR_INTERVAL as f64 * (overhead_s + windows_s);
+        let min_s = before_s + REPEATS_FOR_INTERVAL as f64 * (overhead_s + windows_s);
         format!(
             "--budget {budget_s:.0}s: too short for {REPEATS_FOR_INTERVAL} repeats, which take \
-             {least:.0} s\nhint: use a budget of at least {least:.0} s, or shorten the suite"
+             {min_s:.0} s\nhint: use a budget of at least {min_s:.0} s, or shorten the suite"
         )
     })?;
     let repeats = launches(length).min(f64::from(u32::MAX)) as u32;
@@ -239,8 +239,8 @@ fn unknown_pairs(plan: &Plan, known: &[(Expected, Noise)]) -> Vec<UnknownPrecisi
         })
     };
     let pairs = compared_pairs(plan).into_iter().flat_map(|(a, b)| {
-        let of_both = planned.iter().filter(move |key| key.arm == a);
-        of_both
+        let first_keys = planned.iter().filter(move |key| key.arm == a);
+        first_keys
             .filter(move |key| planned.contains(&key.with_arm(b)))
             .map(move |key| pair((a, b), key))
     });
@@ -257,7 +257,7 @@ pub fn detectable(pilot: &Run, report: &Report, repeats: u32) -> Vec<(&'static s
         let rows = variances.iter().filter(|(row, _)| row.metric == metric.key);
         let changes: Vec<f64> =
             rows.map(|(_, noise)| widths(*noise, looks, repeats, 1.0).1.exp_m1()).collect();
-        Some((metric.key, median(&changes).filter(|least| least.is_finite())?))
+        Some((metric.key, median(&changes).filter(|change| change.is_finite())?))
     };
     [&THROUGHPUT, &CPU].into_iter().filter_map(metric_change).collect()
 }
@@ -433,12 +433,12 @@ mod tests {
         let run = pilot();
         let report = crate::report::report(&run);
         let planned = budget(&run, &report, (600.0, 0.0), &|_| true).unwrap();
-        let [(key, least)] = detectable(&run, &report, planned.repeats)[..] else {
+        let [(key, change)] = detectable(&run, &report, planned.repeats)[..] else {
             panic!("one metric")
         };
-        assert_eq!((key, least), ("throughput_rps", planned.rows[0].detectable));
+        assert_eq!((key, change), ("throughput_rps", planned.rows[0].detectable));
         let few = detectable(&run, &report, planned.repeats / 4)[0].1;
-        assert!((1.9..2.2).contains(&(few / least)), "{few} {least}");
+        assert!((1.9..2.2).contains(&(few / change)), "{few} {change}");
         assert_eq!(detectable(&run, &report, 1), [], "one repeat finds nothing");
     }
 

@@ -55,7 +55,7 @@ pub fn find_for_load<'a>(
     let in_flight_each = config.pipeline * config.streams;
     let is_same_kind = |kind: &&KindCeiling| {
         kind.is_usable()
-            && kind.in_flight_each.is_none_or(|most| in_flight_each <= most)
+            && kind.in_flight_each.is_none_or(|max| in_flight_each <= max)
             && kind.driver == config.driver
             && kind.protocol == protocol
             && kind.pipelined == (in_flight_each > 1)

@@ -401,7 +401,7 @@ mod tests {
         assert_eq!((duet.loads, duet.planned, duet.began_ns, costs), (3, 3, 1, vec![Some(5.0); 3]));
         assert!(duet.is_usual && duet.rounds.iter().all(|round| round.throughput_rps.is_none()));
         run.trials[0].load.concurrent_loads = None;
-        assert_eq!(duets(&run).len(), 5, "one that was alone is no part of it");
+        assert_eq!(duets(&run).len(), 5, "a load that ran alone does not belong to a duet");
     }
 
     #[test]

@@ -130,7 +130,7 @@ pub fn load() -> Load {
 /// Returns a check over plain HTTP/1.1 with this observed result.
 pub fn check(name: &str, ok: bool, got: &str) -> CheckResult {
     CheckResult {
-        of_life: false,
+        is_lifecycle: false,
         name: name.into(),
         protocol: Protocol::H1,
         ok,

@@ -156,7 +156,7 @@ impl OverviewRow {
 
     /// Returns the median of [`OverviewRow::highest_throughput`].
     #[must_use]
-    pub fn most_rps(&self) -> Option<f64> {
+    pub fn max_rps(&self) -> Option<f64> {
         self.highest_throughput().and_then(|(highest, _)| highest.median)
     }
 }
@@ -205,7 +205,7 @@ impl RowRatios {
         };
         let peak_ratio = |bound: PeakBound| {
             let is_known = row.peak_bound() == bound && base.peak_bound() == PeakBound::Exact;
-            ratio(OverviewRow::most_rps).filter(|_| is_known)
+            ratio(OverviewRow::max_rps).filter(|_| is_known)
         };
         RowRatios {
             peak_rps: peak_ratio(PeakBound::Exact),
@@ -252,9 +252,10 @@ pub struct Tie {
 /// Returns the index of the step at which subjects are compared. `steps`: indices of a workload's
 /// steps.
 ///
-/// It is the step nearest to 64 requests in flight, among those with the pipeline depth, streams
-/// and arrivals of the first step. Of several passes it is the last, in which a server is the
-/// warmest. The number of connections is not used, because streams multiply the requests in flight.
+/// It is the step nearest to 64 requests in flight, among the steps with the pipeline depth,
+/// streams and arrivals of the first step. With several passes it is the step of the last pass, in
+/// which a server is the warmest. The number of connections is not used, because streams multiply
+/// the requests in flight.
 #[must_use]
 pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
     const REFERENCE: u64 = 64;
@@ -290,7 +291,7 @@ pub fn overview(
             .filter_map(|(index, subject)| row_maker.row(index, subject))
             .collect();
         rows.sort_by(|a, b| {
-            let peak = |row: &OverviewRow| row.most_rps().unwrap_or(-1.0);
+            let peak = |row: &OverviewRow| row.max_rps().unwrap_or(-1.0);
             a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a)))
         });
         // With a fixed order, a drift of the machine may cause the ranks.
@@ -389,7 +390,7 @@ pub(crate) fn peaks<'a>(plan: &'a Plan, rows: &'a [OverviewRow]) -> Vec<Peak<'a>
         rps: row.peak_rps.as_ref().and_then(|peak| peak.median),
         repeats: row.peak_rps.as_ref().map_or(&[], |peak| &peak.values),
         control: row.control,
-        most_rps: row.most_rps(),
+        max_rps: row.max_rps(),
         open: &row.peak_open_steps,
         is_complete: row.peak_cell.is_some_and(|cell| !row.is_open_at(cell.step)),
     };
@@ -443,8 +444,8 @@ impl<'a> RowMaker<'a> {
         summaries: &'a [Summary],
         workload: usize,
     ) -> RowMaker<'a> {
-        let of_workload = grid.cells().filter(|(key, _)| key.workload == workload);
-        let mut steps: Vec<usize> = of_workload.map(|(key, _)| key.step).collect();
+        let cells = grid.cells().filter(|(key, _)| key.workload == workload);
+        let mut steps: Vec<usize> = cells.map(|(key, _)| key.step).collect();
         steps.sort_unstable();
         let reference = reference_step(&plan.load.steps, &steps);
         RowMaker { plan, grid, summaries, workload, reference }
@@ -585,11 +586,11 @@ impl<'a> RowMaker<'a> {
         let PeakBounds { open, at_least } =
             steps.find_bounds(valid.map(|s| (s.cell, &s.throughput_rps)));
         let summary_of = |cell: CellKey| summaries.iter().copied().find(|s| s.cell == cell);
-        let most = at_least.as_ref().and_then(|(cell, _)| summary_of(*cell));
+        let at_bound = at_least.as_ref().and_then(|(cell, _)| summary_of(*cell));
         BestSteps {
             valid,
-            shown: most.or(valid),
-            is_offered: most.or(valid).is_some_and(|s| !is_closed(&&s)),
+            shown: at_bound.or(valid),
+            is_offered: at_bound.or(valid).is_some_and(|s| !is_closed(&&s)),
             open,
             at_least: at_least
                 .map(|(cell, rps)| (Shape::from_step(&plan.load.steps[cell.step]), rps)),

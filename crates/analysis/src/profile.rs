@@ -367,8 +367,8 @@ impl Tree {
     /// Returns the visible calls, each with its samples in the other profile.
     fn visible_calls(&self, samples: u64) -> impl Iterator<Item = (Node, u64)> {
         let mut nodes = Vec::new();
-        let least = (samples as f64 * MIN_SHARE).ceil() as u64;
-        self.root.list(&self.functions, 0, 0, least, &mut nodes);
+        let min_samples = (samples as f64 * MIN_SHARE).ceil() as u64;
+        self.root.list(&self.functions, 0, 0, min_samples, &mut nodes);
         nodes.into_iter()
     }
 
@@ -422,18 +422,18 @@ impl Calls {
         functions: &[Function],
         depth: u32,
         start: u64,
-        least: u64,
+        min_samples: u64,
         nodes: &mut Vec<(Node, u64)>,
     ) {
         let mut callees: Vec<(&u32, &Calls)> = self.callees.iter().collect();
         callees.sort_by_key(|(function, _)| &functions[**function as usize]);
         let mut position = start;
         for (function, calls) in callees {
-            if calls.samples >= least && calls.samples > 0 {
+            if calls.samples >= min_samples && calls.samples > 0 {
                 let node =
                     Node { function: *function, depth, start: position, samples: calls.samples };
                 nodes.push((node, calls.other_samples));
-                calls.list(functions, depth + 1, position, least, nodes);
+                calls.list(functions, depth + 1, position, min_samples, nodes);
             }
             position += calls.samples;
         }

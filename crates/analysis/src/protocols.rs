@@ -357,12 +357,12 @@ mod tests {
     fn pages_and_different_requests_are_not_compared() {
         let page =
             Workload { page: Some(Page { connections: 6 }), ..workload("two", Protocol::H2c) };
-        let over_tls = workload("two", Protocol::H2);
+        let tls_workload = workload("two", Protocol::H2);
         let mut other = workload("two", Protocol::H2c);
         other.requests[0].path = "/other".into();
         let repeats = [("a", OVER_H1, 1, (10, 1), 1), ("a", OVER_H2, 1, (1, 10), 1)];
         assert_eq!(compare_repeats(plan(&["a"]), &repeats).len(), 1);
-        for two in [page, over_tls, other] {
+        for two in [page, tls_workload, other] {
             let mut plan = plan(&["a"]);
             plan.workloads[1] = two;
             assert_eq!(compare_repeats(plan, &repeats), []);
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn fewer_granted_streams_are_not_granted() {
-        let streams = |granted| StreamCounts { asked: 10, granted, most: 10 };
+        let streams = |granted| StreamCounts { asked: 10, granted, max_open: 10 };
         assert!(are_granted(&streams(None)) && are_granted(&streams(Some(10))));
         assert!(!are_granted(&streams(Some(9))));
     }

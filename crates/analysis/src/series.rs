@@ -231,8 +231,8 @@ mod tests {
         let (base, higher) = (turns(7, [100.0, 101.0, 99.0]), turns(7, [102.0, 103.0, 101.0]));
         let pairs = higher.pairs_with(&base);
         assert_eq!((pairs.launches.len(), pairs.rounds.len()), (3, 3));
-        let (estimate, over) = pairs.estimate(Looks::AtTheEnd).unwrap();
-        assert_eq!(over, PairUnit::Rounds);
+        let (estimate, unit) = pairs.estimate(Looks::AtTheEnd).unwrap();
+        assert_eq!(unit, PairUnit::Rounds);
         assert!(estimate.low < estimate.ratio && estimate.ratio < estimate.high, "{estimate:?}");
         assert!((1.019..1.0201).contains(&estimate.ratio), "{estimate:?}");
         assert!(

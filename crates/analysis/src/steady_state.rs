@@ -234,10 +234,10 @@ mod tests {
         }
     }
 
-    /// Returns the number of rounds after which the warm-up ends; `None`: not within `most`.
-    fn rounds_until_steady(most: usize, round: impl Fn(usize) -> Round) -> Option<usize> {
+    /// Returns the number of rounds after which the warm-up ends; `None`: not within `max_rounds`.
+    fn rounds_until_steady(max_rounds: usize, round: impl Fn(usize) -> Round) -> Option<usize> {
         let mut rounds = Vec::new();
-        (0..most).find_map(|i| {
+        (0..max_rounds).find_map(|i| {
             rounds.push(round(i));
             (state(&rounds) == WarmUpState::Steady).then_some(i + 1)
         })
@@ -247,7 +247,7 @@ mod tests {
     fn server_that_starts_steady_needs_fewest_rounds() {
         assert_eq!(rounds_until_steady(480, |_| round_of(90e3)), Some(MIN_ROUNDS));
         let wobbling = |i: usize| round_of(90e3 * (1.0 + 0.02 * (noise(i, 1) - 0.5)));
-        assert_eq!(rounds_until_steady(480, wobbling), Some(MIN_ROUNDS), "2 % is no trend");
+        assert_eq!(rounds_until_steady(480, wobbling), Some(MIN_ROUNDS), "2 % is not a trend");
     }
 
     /// As measured with Armeria: 578, 1,004 and 1,298 responses per second after half a second

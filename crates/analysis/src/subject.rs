@@ -337,7 +337,7 @@ fn failures(
     let refusals = starts.iter().flat_map(|s| {
         // A check of the whole life of the subject counts for every protocol, and is reported once.
         let is_own_protocol = |protocol: &Protocol, check: &CheckResult| {
-            !check.of_life || *protocol == check.protocol
+            !check.is_lifecycle || *protocol == check.protocol
         };
         let unreported =
             s.refused_protocols().into_iter().filter(|(_, check)| !message_has_check(s, check));

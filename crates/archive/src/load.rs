@@ -136,7 +136,8 @@ pub struct Http2Use {
     /// number.
     pub streams_granted: Option<u32>,
     /// Maximum number of concurrent streams on one connection.
-    pub streams_most: u64,
+    #[serde(rename = "streams_most")]
+    pub max_open_streams: u64,
     pub received: Http2Direction,
     pub sent: Http2Direction,
     /// PINGs from servers.
@@ -176,7 +177,7 @@ impl Http2Use {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        self.streams_most = self.streams_most.max(other.streams_most);
+        self.max_open_streams = self.max_open_streams.max(other.max_open_streams);
         self.received.add(&other.received);
         self.sent.add(&other.sent);
         self.pings += other.pings;

@@ -84,7 +84,8 @@ impl ProbesUse {
 pub struct RefusedProbe {
     pub probe: Probe,
     /// Reason, as the end of a sentence.
-    pub why: String,
+    #[serde(rename = "why")]
+    pub reason: String,
     /// Hint, as a sentence.
     #[serde(rename = "mend")]
     pub hint: String,

@@ -154,15 +154,16 @@ impl PartyUse {
             return group.cpu_ns;
         }
         let threads_ns = |pid: Option<u32>| -> u64 {
-            let of = self.threads.iter().filter(|thread| pid.is_none_or(|pid| thread.pid == pid));
-            of.map(|thread| thread.run_ns).sum()
+            let threads =
+                self.threads.iter().filter(|thread| pid.is_none_or(|pid| thread.pid == pid));
+            threads.map(|thread| thread.run_ns).sum()
         };
         if self.each.is_empty() {
             return Some(threads_ns(None));
         }
         // Totals of processes are in ticks of the clock, which lag behind the sum of their threads.
-        let of = |process: &ProcessUse| process.cpu_ns().max(threads_ns(Some(process.pid)));
-        Some(self.each.iter().map(|process| of(process) + process.children_cpu_ns()).sum())
+        let process_ns = |process: &ProcessUse| process.cpu_ns().max(threads_ns(Some(process.pid)));
+        Some(self.each.iter().map(|process| process_ns(process) + process.children_cpu_ns()).sum())
     }
 }
 

@@ -57,7 +57,7 @@ pub fn is_possible_secret(name: &str) -> bool {
 }
 
 /// Returns whether a word of a name marks its value, as `DB_PASS` and `PGPASS` do. The last part of
-/// a word counts: a key ring is no key, and an author is no authentication.
+/// a word counts: a key ring is not a key, and an author is not authentication.
 #[must_use]
 pub fn has_secret_word(name: &str) -> bool {
     let capitals = name.to_ascii_uppercase();
@@ -391,11 +391,11 @@ pub fn without_userinfo(value: &str) -> String {
 #[must_use]
 pub fn end_of_authority(text: &str) -> usize {
     let is_end = |c: char| c.is_whitespace() || "/?#\"'<>`".contains(c);
-    let most = text.find(is_end).unwrap_or(text.len());
-    let whole = &text[..most];
+    let terminator = text.find(is_end).unwrap_or(text.len());
+    let whole = &text[..terminator];
     let cuts = whole.match_indices([',', '|']).map(|(at, _)| at);
     let mut cuts = cuts.filter(|at| whole[..*at].contains('@') || !whole.contains('@'));
-    cuts.next().unwrap_or(most)
+    cuts.next().unwrap_or(terminator)
 }
 
 #[cfg(test)]

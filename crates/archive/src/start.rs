@@ -83,7 +83,7 @@ impl StartRecord {
         let mut all = BTreeMap::new();
         let before = self.subject().into_iter().flat_map(|part| &part.checks_before);
         for check in before.filter(|check| check.is_broken()) {
-            check.counts_over().iter().for_each(|protocol| {
+            check.counted_protocols().iter().for_each(|protocol| {
                 all.entry(*protocol).or_insert(check);
             });
         }
@@ -257,8 +257,9 @@ impl WarmUp {
     /// Returns the number of requests of all workloads without a correct response.
     #[must_use]
     pub fn all_failed_requests(&self) -> u64 {
-        let of_slices = self.slices.iter().map(|slice| slice.workload);
-        let workloads: BTreeSet<usize> = self.failures.keys().copied().chain(of_slices).collect();
+        let slice_workloads = self.slices.iter().map(|slice| slice.workload);
+        let workloads: BTreeSet<usize> =
+            self.failures.keys().copied().chain(slice_workloads).collect();
         workloads.into_iter().map(|workload| self.failed_requests(workload)).sum()
     }
 }
@@ -307,9 +308,9 @@ pub struct WarmUpSlice {
 #[must_use]
 pub fn allowed_cpus(limits: &[LimitReadBack], planned: &Placement, asked: &Limits) -> f64 {
     let read = |kind: LimitKind| limits.iter().find(|l| l.kind == kind)?.read_back.as_deref();
-    let of_kernel =
+    let kernel_cpus =
         read(LimitKind::Cpus).or_else(|| read(LimitKind::CpusByAffinity)).and_then(count_cpus);
-    let cpus = of_kernel.unwrap_or(planned.subject.len()).max(1) as f64;
+    let cpus = kernel_cpus.unwrap_or(planned.subject.len()).max(1) as f64;
     asked.cpus.filter(|_| read(LimitKind::CpuQuota).is_some()).map_or(cpus, |quota| quota.min(cpus))
 }
 

@@ -363,9 +363,9 @@ mod v2 {
         let mut content = Vec::new();
         // A few bytes of a malicious file could inflate to gigabytes. No valid payload is longer
         // than all counters at their longest.
-        let most = HEADER_BYTES + super::layout::BUCKETS * LONGEST_COUNTER;
+        let max_bytes = HEADER_BYTES + super::layout::BUCKETS * LONGEST_COUNTER;
         ZlibDecoder::new(remainder)
-            .take(most as u64)
+            .take(max_bytes as u64)
             .read_to_end(&mut content)
             .map_err(|error| error.to_string())?;
         let (header, payload) = content.split_at_checked(HEADER_BYTES).ok_or("truncated")?;

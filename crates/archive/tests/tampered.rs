@@ -108,10 +108,10 @@ fn contradiction_of_plan_or_machine_is_refused() {
 /// The load of a trial belongs to another trial, or was in another trial's turn.
 #[test]
 fn trials_that_were_not_measured_apart_are_refused() {
-    let of = |change: &dyn Fn(&mut Value, &Value)| {
+    let read_error = |change: &dyn Fn(&mut Value, &Value)| {
         let folder = copied();
         let trial = |n: usize| folder.path().join(format!("trials/000{n}.json"));
-        // Two trials of one step.
+        // Two trials read_error one step.
         const BOTH: [usize; 2] = [0, 2];
         let mut both =
             BOTH.map(|n| serde_json::from_slice::<Value>(&fs::read(trial(n)).unwrap()).unwrap());
@@ -123,11 +123,12 @@ fn trials_that_were_not_measured_apart_are_refused() {
         }
         RunDir::open(folder.path()).and_then(|dir| dir.read()).err().map(|error| error.to_string())
     };
-    let copy = of(&|second, first| *second = first.clone()).unwrap();
+    let copy = read_error(&|second, first| *second = first.clone()).unwrap();
     assert!(copy.contains("trials 0 and 2 have the same load"), "{copy}");
-    let overlaps = of(&|second, _| second["slices_ns"] = json!([[4, 9], [15, 20]])).unwrap();
-    assert!(overlaps.contains("the turns of trials 0, 2"), "{overlaps}");
-    assert_eq!(of(&|second, _| second["slices_ns"] = json!([[5, 10], [15, 20]])), None);
+    let overlaps =
+        read_error(&|second, _| second["slices_ns"] = json!([[4, 9], [15, 20]])).unwrap();
+    assert!(overlaps.contains("the turns read_error trials 0, 2"), "{overlaps}");
+    assert_eq!(read_error(&|second, _| second["slices_ns"] = json!([[5, 10], [15, 20]])), None);
 }
 
 /// Every outcome but a correct response, in the intervals alone, and in place of a correct one.

@@ -409,7 +409,7 @@ fn declined_upgrade_record_matches() {
 
 #[test]
 fn tls_record_matches() {
-    let over_tls = |alpn: &str, goodbye: Goodbye, faults: &[(Fault, f64)]| {
+    let tls_pair = |alpn: &str, goodbye: Goodbye, faults: &[(Fault, f64)]| {
         pair(SimDriver::new(faulty_world(Queue::PerConnection, faults)), alpn, true, goodbye)
     };
     let faults = [
@@ -419,7 +419,7 @@ fn tls_record_matches() {
         (Fault::Reset, 0.01),
     ];
     for (name, goodbye) in [("tls_notice", Goodbye::Notice), ("tls_cut", Goodbye::None)] {
-        let (tls, driver) = over_tls("http/1.1", goodbye, &faults);
+        let (tls, driver) = tls_pair("http/1.1", goodbye, &faults);
         let config = WorkerConfig {
             protocol: Protocol::H1Tls,
             tls: Some(tls),
@@ -427,13 +427,13 @@ fn tls_record_matches() {
         };
         assert_tls_record(name, driver, config);
     }
-    let (tls, driver) = over_tls("h2", Goodbye::Notice, &[(Fault::GoAway, 0.005)]);
+    let (tls, driver) = tls_pair("h2", Goodbye::Notice, &[(Fault::GoAway, 0.005)]);
     assert_tls_record(
         "tls_h2",
         driver,
         WorkerConfig { protocol: Protocol::H2, tls: Some(tls), ..over_http2(3) },
     );
-    let (tls, driver) = over_tls("http/1.1", Goodbye::Notice, &[]);
+    let (tls, driver) = tls_pair("http/1.1", Goodbye::Notice, &[]);
     assert_tls_record(
         "tls_fallen_back",
         driver,

@@ -310,7 +310,7 @@ fn is_secret_value(name: &str, value: &str) -> bool {
         || holds_secret(value) && value.contains([' ', '=', '@'])
 }
 
-/// Whether a value is a word about a setting: `AUTH=disabled` is no secret.
+/// Whether a value is a word about a setting: `AUTH=disabled` is not a secret.
 fn is_state(value: &str) -> bool {
     STATES.split_whitespace().any(|state| state.eq_ignore_ascii_case(value.trim()))
 }

@@ -76,7 +76,7 @@ impl Probes {
         };
         refusal.map(|Refusal { reason, hint }| RefusedProbe {
             probe,
-            why: reason.clone(),
+            reason: reason.clone(),
             hint: (*hint).into(),
         })
     }
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(used.attached, [Probe::KernelStamps].into());
         assert_eq!(
             used.refused,
-            [RefusedProbe { probe: Probe::States, why: reason.into(), hint: "Be root.".into() }]
+            [RefusedProbe { probe: Probe::States, reason: reason.into(), hint: "Be root.".into() }]
         );
         assert!(probes.attach(&[Probe::States].into(), 1).unwrap().is_none());
     }

@@ -323,7 +323,7 @@ fn http2_line(h: &Http2Result) -> String {
     format!(
         "{} streams at most{granted}   {} per response   {} frames per segment   HPACK saves {}   \
          {} resets   {} GOAWAY{stalls}",
-        count(h.streams.most),
+        count(h.streams.max_open),
         if frames.is_empty() { "–".into() } else { frames.join(" ") },
         or_dash(h.frames_per_segment, |n| format!("{n:.2}")),
         or_dash(h.header_fields_in.saved, percent),

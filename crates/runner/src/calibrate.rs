@@ -258,7 +258,7 @@ pub fn price(
     let price = ProbePrice { probes: probes.clone(), ..ProbePrice::default() };
     let loaded = Probes::load(probes);
     if let Some(refused) = loaded.probes_use(probes).refused.into_iter().next() {
-        let failure = Some(format!("{}. {}", refused.why, refused.hint));
+        let failure = Some(format!("{}. {}", refused.reason, refused.hint));
         return Ok(ProbePrice { failure, ..price });
     }
     let addr = free_port()?;

@@ -40,7 +40,7 @@ impl Pool {
         Some((result, verdict))
     }
 
-    /// Returns the loads that count. Those in which the generator was the limit are left out,
+    /// Returns the loads that count. Loads in which the generator was the limit are left out,
     /// unless it was the limit for most of the time.
     fn counted_loads(&self) -> Vec<&PooledLoad> {
         let seconds =

@@ -396,7 +396,7 @@ mod tests {
     ///   1.06): 2 + 2 loads.
     /// - The third needs a third load at both bounds, and divides twice, to 1.011 (limit 1.02):
     ///   2 + 2 × 3 loads.
-    fn most_loads(edge: f64, start: f64) -> usize {
+    fn max_loads(edge: f64, start: f64) -> usize {
         let doublings = (edge / start).log2().abs().floor() as usize + 1;
         1 + doublings + 3 + 4 + 8
     }
@@ -405,8 +405,8 @@ mod tests {
         let (found, loads) = search_bounds(start, 0.02, |rate| rate <= edge);
         let (low, high) = (found.kept_rps.unwrap(), found.missed_rps.unwrap());
         assert!(found.settled && low <= edge && edge <= high && high / low <= 1.0201, "{found:?}");
-        let most = most_loads(edge, start);
-        assert!(loads <= most, "edge {edge}, start {start}: {loads} loads, at most {most}");
+        let limit = max_loads(edge, start);
+        assert!(loads <= limit, "edge {edge}, start {start}: {loads} loads, at most {limit}");
     }
 
     proptest! {
@@ -425,7 +425,7 @@ mod tests {
         for (edge, start) in [(2.0, 2_730_039.0), (2.0, 1e7), (1e7, 1.0), (2.0, 1.0), (1e7, 1e7)] {
             assert_edge_is_found(edge, start);
         }
-        assert_eq!(most_loads(2.0, 2_730_039.0), 37);
+        assert_eq!(max_loads(2.0, 2_730_039.0), 37);
         let decades = |n: u32| 2.0 * 10f64.powf(f64::from(n) / 6.0);
         for (edge, start) in (0..40).flat_map(|edge| (0..40).map(move |start| (edge, start))) {
             assert_edge_is_found(decades(edge), decades(start));
@@ -501,7 +501,7 @@ mod tests {
                 "{lasting}: {found:?}"
             );
             assert!(
-                loads <= most_loads(1000.0, 400.0) && longer <= MAX_CONFIRMATIONS,
+                loads <= max_loads(1000.0, 400.0) && longer <= MAX_CONFIRMATIONS,
                 "{loads}, {longer}"
             );
         }

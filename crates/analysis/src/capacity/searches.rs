@@ -98,10 +98,10 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
     let planned = &plan.trials[record.trial];
     // In an interrupted run, the trial that a search follows may be missing.
     let closed = run.trials.iter().find(|trial| trial.trial == record.trial)?;
-    let least = least_rps(objective, plan.load.duration_ns, options.arrival);
+    let min_rps = least_rps(objective, plan.load.duration_ns, options.arrival);
     let first = record.loads.first().map_or(1.0, |load| load.rate);
     let search = CapacitySearch::new(first, Width(options.width));
-    let mut search = RateSearch::new(search, objective.clone(), least);
+    let mut search = RateSearch::new(search, objective.clone(), min_rps);
     for load in &record.loads {
         let result = load_result(run, closed, (load.rate, &load.load));
         search.take((load.rate, load.confirms), &load.load, result);
@@ -169,10 +169,10 @@ fn bracket_of(
         .map(|search| &search.result)
         .filter(|result| !result.trials.is_empty())
         .collect();
-    let is_true_of_most = |has_property: fn(&&&CapacityResult) -> bool| {
+    let is_true_for_majority = |has_property: fn(&&&CapacityResult) -> bool| {
         2 * results.iter().filter(has_property).count() > results.len()
     };
-    let at_any_rate = is_true_of_most(|result| result.failures_at_any_rate.is_some());
+    let at_any_rate = is_true_for_majority(|result| result.failures_at_any_rate.is_some());
     let starts = results.len();
     let loads = results.iter().map(|result| result.trials.len()).sum();
     let settled = results.iter().filter(|result| result.settled).count();
@@ -217,8 +217,8 @@ fn bracket_of(
     }
 }
 
-/// Returns the median of the kept rates, with `None` as 0. Of an even number it is the lower of the
-/// middle two, because that rate was really tried. `None`: the median is 0.
+/// Returns the median of the kept rates, with `None` as 0. With an even number of rates it is the
+/// lower of the middle two, because that rate was really tried. `None`: the median is 0.
 fn lower_middle(kept_rates: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut sorted: Vec<f64> = kept_rates.map(|rps| rps.unwrap_or(0.0)).collect();
     sorted.sort_by(f64::total_cmp);
@@ -250,8 +250,8 @@ mod tests {
         let bounds = |kept: &[Option<f64>], missed: &[Option<f64>]| {
             (lower_middle(kept.iter().copied()), upper_middle(missed.iter().copied()))
         };
-        let of_two = bounds(&[Some(13305.0), None], &[Some(19957.5), Some(100.0)]);
-        assert_eq!(of_two, (None, Some(19957.5)));
+        let even_count = bounds(&[Some(13305.0), None], &[Some(19957.5), Some(100.0)]);
+        assert_eq!(even_count, (None, Some(19957.5)));
         assert_eq!(
             bounds(&[Some(3.0), Some(1.0), Some(2.0)], &[Some(4.0), None, None]),
             (Some(2.0), None)

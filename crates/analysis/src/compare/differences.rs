@@ -22,7 +22,8 @@ const MEMORY_TOLERANCE: f64 = 0.01;
 #[schemars(rename = "Difference")]
 pub struct RunDifference {
     /// Its name, such as `load.duration_ns`.
-    pub what: String,
+    #[serde(rename = "what")]
+    pub name: String,
     /// The value in each run; `None`: it may be secret, or is long.
     pub a: Option<String>,
     pub b: Option<String>,
@@ -161,11 +162,11 @@ impl DifferenceList {
     /// Adds differences between the parts of a resumed run: its parts ran under different
     /// conditions.
     fn add_parts(&mut self, name: &str, run: &Run) {
-        let add_parts = run.later_parts();
-        let all = add_parts.iter().flat_map(|part| &part.differences);
-        let names: BTreeSet<&str> = all.map(|difference| &*difference.what).collect();
-        self.all.extend(names.into_iter().map(|what| RunDifference {
-            what: format!("parts of {name}: {what}"),
+        let parts = run.later_parts();
+        let all = parts.iter().flat_map(|part| &part.differences);
+        let names: BTreeSet<&str> = all.map(|difference| &*difference.name).collect();
+        self.all.extend(names.into_iter().map(|difference| RunDifference {
+            name: format!("parts of {name}: {difference}"),
             a: None,
             b: None,
         }));
@@ -190,7 +191,7 @@ impl DifferenceList {
             let text = |value: &Value| {
                 has_values.then(|| value.as_str().map_or_else(|| value.to_string(), Into::into))
             };
-            self.all.push(RunDifference { what: name.into(), a: text(a), b: text(b) });
+            self.all.push(RunDifference { name: name.into(), a: text(a), b: text(b) });
         });
     }
 }

@@ -138,7 +138,7 @@ fn difference(owner: &str, name: &str, a: Option<&str>, b: Option<&str>) -> Opti
     let is_visible = !may_be_secret(name) && ![a, b].into_iter().flatten().any(is_withheld);
     let text = |value: Option<&str>| is_visible.then(|| value.unwrap_or("not set").to_string());
     (a != b).then(|| RunDifference {
-        what: format!("{owner}: environment variable {name}"),
+        name: format!("{owner}: environment variable {name}"),
         a: text(a),
         b: text(b),
     })
@@ -207,11 +207,11 @@ mod tests {
         let comparison =
             compare(side(a, &report_a), side(b, &report_b), &ComparisonOptions::default());
         let text = |d: RunDifference| match (d.a, d.b) {
-            (Some(a), Some(b)) => format!("{}: {a} and {b}", d.what),
-            _ => d.what,
+            (Some(a), Some(b)) => format!("{}: {a} and {b}", d.name),
+            _ => d.name,
         };
         let all = comparison.differences.into_iter().map(text);
-        all.filter(|what| what.contains("environment variable")).collect()
+        all.filter(|text| text.contains("environment variable")).collect()
     }
 
     #[test]

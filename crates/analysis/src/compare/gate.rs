@@ -336,7 +336,7 @@ impl<'a> GateCell<'a> {
     /// Returns the estimate that may decide the gate. One over rounds of turns within few starts
     /// may not.
     fn estimate(&self) -> Option<Estimate> {
-        self.row.estimate.filter(|_| self.row.over != Some(PairUnit::Rounds))
+        self.row.estimate.filter(|_| self.row.unit != Some(PairUnit::Rounds))
     }
 
     fn ratio_test(&self) -> Option<(Test<'a>, f64)> {
@@ -512,7 +512,7 @@ impl<'a> GateCell<'a> {
 fn detectable_text(estimate: Estimate) -> String {
     estimate.detectable.map_or_else(
         || "with so few repeats no difference would have been found".into(),
-        |least| format!("a difference of {} would have been found", number_format::change(least)),
+        |ratio| format!("a difference of {} would have been found", number_format::change(ratio)),
     )
 }
 

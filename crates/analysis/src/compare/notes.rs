@@ -46,7 +46,7 @@ pub(super) fn notes(
                 .into(),
         );
     }
-    if rows.iter().any(|row| row.over == Some(PairUnit::Rounds)) {
+    if rows.iter().any(|row| row.unit == Some(PairUnit::Rounds)) {
         notes.push(format!(
             "With fewer than {REPEATS_FOR_INTERVAL} starts of each, intervals of throughput and \
              CPU per request are over rounds of turns, or over pieces of a duet's window. They \

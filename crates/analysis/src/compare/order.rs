@@ -46,7 +46,7 @@ impl Confounding {
     /// the same place.
     pub(super) fn difference(self) -> Option<RunDifference> {
         let name = "their place in the fixed order of starts".into();
-        (self == Confounding::Place).then_some(RunDifference { what: name, a: None, b: None })
+        (self == Confounding::Place).then_some(RunDifference { name, a: None, b: None })
     }
 
     pub(super) const fn note(self) -> Option<&'static str> {

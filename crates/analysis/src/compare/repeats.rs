@@ -159,7 +159,11 @@ impl SideRepeats {
     }
 
     fn count_by_cause(&self, is_selected: impl Fn(Cause) -> bool) -> usize {
-        self.not_counted.iter().filter(|of| is_selected(of.cause)).map(|of| of.repeats.len()).sum()
+        self.not_counted
+            .iter()
+            .filter(|group| is_selected(group.cause))
+            .map(|group| group.repeats.len())
+            .sum()
     }
 
     /// Returns the number of repeats that the archive has no record of.

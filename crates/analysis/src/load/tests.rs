@@ -324,7 +324,7 @@ fn interval_result_counts_exchanges_that_ended() {
     assert_eq!((is.response_unanswered.share, is.service_time_us.unanswered), (0.75, 15));
     assert!(is_near(is.response_time_us.longest_wait, 70_000.0), "{is:?}");
     assert!(is_near(is.service_time_us.longest_wait, 4000.0), "{is:?}");
-    assert_eq!(is.busiest_thread_utilisation, Some(0.2), "polling is no work");
+    assert_eq!(is.busiest_thread_utilisation, Some(0.2), "polling is not work");
     // An interval without length has no rates.
     interval.end_ns = interval.start_ns;
     let is = interval_result(&interval);

@@ -236,7 +236,7 @@ fn doubtful_repeats_make_peak_lower_bound() {
     );
     let fast = row(&report, "fast");
     // Repeats whose counts do not add up are neither a lower bound nor evidence.
-    assert_eq!((fast.peak_is_lower_bound, fast.most_rps()), (true, Some(818.0)));
+    assert_eq!((fast.peak_is_lower_bound, fast.max_rps()), (true, Some(818.0)));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
 }
 
@@ -326,7 +326,7 @@ fn server_with_only_invalid_steps_has_lower_bound() {
         &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&busy(816), &busy(2300)])],
     );
     let fast = row(&report, "fast");
-    assert_eq!((fast.peak_rps.as_ref(), fast.most_rps()), (None, Some(2302.0)));
+    assert_eq!((fast.peak_rps.as_ref(), fast.max_rps()), (None, Some(2302.0)));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 1)), Some((2, 2))));
     assert_eq!(report.overview[0].subject, "fast");
 }
@@ -387,9 +387,9 @@ fn curve_with_invalid_top_has_no_knee() {
     let connections = [1, 2, 4, 8, 16, 32, 64, 128];
     let known = curve(&valid(8100), &connections);
     assert!((known.knee.unwrap() - 8.0).abs() < 1e-9 && known.open_levels.is_empty());
-    assert!(known.law.unwrap().most_rps.is_some());
+    assert!(known.law.unwrap().max_rps.is_some());
     let open = curve(&busy(8200), &connections);
     assert_eq!((open.knee, &open.open_levels[..]), (None, &[128][..]));
-    assert_eq!(open.law.map(|law| (law.most_rps, law.peak_at)), Some((None, None)));
+    assert_eq!(open.law.map(|law| (law.max_rps, law.peak_at)), Some((None, None)));
     assert_eq!(curve(&[NotRun; 5], &connections).open_levels, [128]);
 }

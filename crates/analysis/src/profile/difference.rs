@@ -93,7 +93,7 @@ pub fn difference(
     let total_there_us = tree.root.other_samples as f64 * scale.there_us;
     let level = |(node, there): (Node, u64)| {
         let share = scale.difference(node.samples, there).unwrap_or(0.0) / total_there_us;
-        let size = LEVELS.iter().filter(|least| share.abs() > **least).count() as i8;
+        let size = LEVELS.iter().filter(|threshold| share.abs() > **threshold).count() as i8;
         if share < 0.0 { -size } else { size }
     };
     let levels = tree.visible_calls(flame.samples).map(level).collect();

@@ -153,8 +153,8 @@ impl WatchRecord {
         let cpus = mean(self.cpus, next.cpus);
         // If one stretch has too little CPU time to split into user and system time, the split of
         // the other is used.
-        let split_as = |of: &WatchRecord, part: Option<f64>| {
-            Some(cpus? * part? / (of.cpus_user? + of.cpus_sys?))
+        let split_as = |record: &WatchRecord, part: Option<f64>| {
+            Some(cpus? * part? / (record.cpus_user? + record.cpus_sys?))
         };
         let part = |here: Option<f64>, there: Option<f64>| {
             mean(here, there).or_else(|| split_as(&self, here)).or_else(|| split_as(next, there))

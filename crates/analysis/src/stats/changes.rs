@@ -80,8 +80,8 @@ mod tests {
         for case in cases {
             let values: Vec<f64> =
                 case["values"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
-            let least = case["min_size"].as_u64().unwrap() as usize;
-            let found = segment_ends(&values, least, case["pen"].as_f64().unwrap());
+            let min_size = case["min_size"].as_u64().unwrap() as usize;
+            let found = segment_ends(&values, min_size, case["pen"].as_f64().unwrap());
             let expected: Vec<usize> = case["ends"]
                 .as_array()
                 .unwrap()
@@ -115,10 +115,10 @@ mod tests {
         #[test]
         fn segment_ends_have_least_cost(
             values in proptest::collection::vec(0.0f64..10.0, 1..11),
-            least in 1usize..4,
+            min_size in 1usize..4,
             penalty in 0.1f64..20.0,
         ) {
-            let found = segment_ends(&values, least, penalty);
+            let found = segment_ends(&values, min_size, penalty);
             for cuts in 0u32..1 << (values.len() - 1) {
                 let is_cut = |i: &usize| cuts >> (i - 1) & 1 == 1;
                 let mut other: Vec<usize> = (1..values.len()).filter(is_cut).collect();
@@ -129,7 +129,7 @@ mod tests {
                     Some(length)
                 };
                 let shortest = other.iter().scan(0, length).min();
-                if other.len() == 1 || shortest.unwrap() >= least {
+                if other.len() == 1 || shortest.unwrap() >= min_size {
                     let least_cost = cost(&values, &found, penalty);
                     prop_assert!(least_cost <= cost(&values, &other, penalty) + 1e-9);
                 }

@@ -115,8 +115,8 @@ impl Estimate {
         Estimate::from_ratios(PAIRS_TO_TELL_APART, looks, ratios).map(|estimate| estimate.p)
     }
 
-    fn from_ratios(least: usize, looks: Looks, ratios: &[f64]) -> Option<Estimate> {
-        let logs = Moments::from_values(least, ratios)?;
+    fn from_ratios(min_count: usize, looks: Looks, ratios: &[f64]) -> Option<Estimate> {
+        let logs = Moments::from_values(min_count, ratios)?;
         let estimate_mean = match looks {
             Looks::AtTheEnd => Estimate::from_log_mean,
             Looks::AfterEach => Estimate::from_log_mean_at_every_look,
@@ -199,16 +199,16 @@ impl Estimate {
     pub(crate) fn with_tests(self, tests: usize) -> Estimate {
         let detectable =
             self.errors.scale(self.errors.detectable_factor(ALPHA / tests.max(1) as f64));
-        let least = (detectable * noise_bound(self.errors.freedom)).exp();
-        Estimate { detectable: Some(least).filter(|ratio| ratio.is_finite()), ..self }
+        let ratio = (detectable * noise_bound(self.errors.freedom)).exp();
+        Estimate { detectable: Some(ratio).filter(|ratio| ratio.is_finite()), ..self }
     }
 
     /// Returns the detectable ratio of a single test with the plain estimate of the noise, for
     /// medians over many estimates. Half of such values are too low.
     #[must_use]
     pub(crate) fn detectable_by_estimate(&self) -> Option<f64> {
-        let least = self.errors.scale(self.errors.detectable_factor(ALPHA)).exp();
-        Some(least).filter(|ratio| ratio.is_finite())
+        let ratio = self.errors.scale(self.errors.detectable_factor(ALPHA)).exp();
+        Some(ratio).filter(|ratio| ratio.is_finite())
     }
 }
 
@@ -229,8 +229,8 @@ impl Estimate {
 /// Returns the standard deviation of the logarithms of repeats. `None`: fewer than `least`, or a
 /// value is not a positive number.
 #[must_use]
-pub(crate) fn scatter(least: usize, values: &[f64]) -> Option<f64> {
-    Moments::from_values(least, values).map(|logs| logs.variance.sqrt())
+pub(crate) fn scatter(min_count: usize, values: &[f64]) -> Option<f64> {
+    Moments::from_values(min_count, values).map(|logs| logs.variance.sqrt())
 }
 
 /// Variance of the mixture of true differences, as a multiple of the variance of a pair. The
@@ -299,11 +299,11 @@ struct Moments {
 }
 
 impl Moments {
-    /// Computes the moments of the logarithms of values. `None`: fewer than `least`, or a value is
-    /// not positive.
-    fn from_values(least: usize, values: &[f64]) -> Option<Moments> {
+    /// Computes the moments of the logarithms of values. `None`: fewer than `min_count`, or a value
+    /// is not positive.
+    fn from_values(min_count: usize, values: &[f64]) -> Option<Moments> {
         let are_positive = values.iter().all(|value| value.is_finite() && *value > 0.0);
-        if values.len() < least || !are_positive {
+        if values.len() < min_count || !are_positive {
             return None;
         }
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
@@ -490,8 +490,8 @@ mod tests {
                     .unwrap()
                     .with_tests(tests);
                 // The mean square over simulations is the true variance.
-                let least = e.detectable.unwrap().ln() / noise_bound(e.errors.freedom);
-                (e.errors.detectable_factor(ALPHA / tests as f64), least.powi(2))
+                let log_ratio = e.detectable.unwrap().ln() / noise_bound(e.errors.freedom);
+                (e.errors.detectable_factor(ALPHA / tests as f64), log_ratio.powi(2))
             };
             let widths: Vec<(f64, f64)> = (0..SIMULATIONS).map(width).collect();
             let change =

@@ -15,12 +15,12 @@ pub fn weighted_holm(tests: &[(f64, f64)]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..tests.len()).collect();
     order.sort_by(|a, b| (tests[*a].0 / tests[*a].1).total_cmp(&(tests[*b].0 / tests[*b].1)));
     let mut adjusted = vec![0.0; tests.len()];
-    let mut least = 0.0f64;
+    let mut max_p = 0.0f64;
     for (rank, index) in order.iter().enumerate() {
         let (p, weight) = tests[*index];
         let remaining: f64 = order[rank..].iter().map(|index| tests[*index].1).sum();
-        least = least.max(p / weight * remaining).min(1.0);
-        adjusted[*index] = least;
+        max_p = max_p.max(p / weight * remaining).min(1.0);
+        adjusted[*index] = max_p;
     }
     adjusted
 }

@@ -163,9 +163,9 @@ impl Pairs {
     /// few launches and rounds.
     #[must_use]
     pub fn estimate(&self, looks: Looks) -> Option<(Estimate, PairUnit)> {
-        let over_launches = Estimate::from_pairs_at(looks, &self.launches)
+        let launch_estimate = Estimate::from_pairs_at(looks, &self.launches)
             .map(|estimate| (estimate, PairUnit::Launches));
-        over_launches.or_else(|| Some((Estimate::from_rounds(&self.rounds)?, PairUnit::Rounds)))
+        launch_estimate.or_else(|| Some((Estimate::from_rounds(&self.rounds)?, PairUnit::Rounds)))
     }
 
     /// Returns the p-value of the launches; `None`: fewer than three, or one has no ratio. Rounds
@@ -181,8 +181,8 @@ impl Pairs {
     #[must_use]
     pub fn are_apart(&self, p: Option<f64>) -> bool {
         let logs: Vec<f64> = self.launches.iter().map(|ratio| ratio.ln()).collect();
-        let all_differ_by = |least: f64| {
-            logs.iter().all(|log| *log > least) || logs.iter().all(|log| *log < -least)
+        let all_differ_by = |difference: f64| {
+            logs.iter().all(|log| *log > difference) || logs.iter().all(|log| *log < -difference)
         };
         let is_significant = p.is_some_and(|p| p < ALPHA);
         match logs.len() {

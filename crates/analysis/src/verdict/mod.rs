@@ -303,7 +303,7 @@ fn waived_checks(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat>
         .into_iter()
         .flat_map(|part| part.checks_before.iter().chain(&part.checks_after));
     let is_broken = |c: &&CheckResult| {
-        c.waived && !c.ok && c.has_response && c.counts_over().contains(&protocol)
+        c.waived && !c.ok && c.has_response && c.counted_protocols().contains(&protocol)
     };
     let waived = checks_of_start.chain(inputs.checks).filter(is_broken);
     let names: BTreeSet<&str> = waived.map(|check| check.name.as_str()).collect();
@@ -314,7 +314,7 @@ fn waived_checks(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat>
     };
     let message = format!(
         "The server fails the check {first:?}{more} of its contract, which its own file waives. \
-         Its work is therefore not quite that of the other servers."
+         Its work is therefore not quite the same as the other servers'."
     );
     Some(Caveat::new(Code::ChecksWaived, Severity::Warning, message, json!({"waived": names})))
 }

@@ -71,7 +71,7 @@ fn uncounted_calls(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
     let message = match refused {
         _ if server.calls.is_some() => return None,
         Some(refused) => {
-            format!("System calls were not counted: {}. {}", refused.why, refused.hint)
+            format!("System calls were not counted: {}. {}", refused.reason, refused.hint)
         }
         None if probes.attached.iter().copied().any(counts) => {
             "System calls per response are unknown: no response arrived while they were counted, \
@@ -82,7 +82,7 @@ fn uncounted_calls(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
                  `--observe default` to count them."
             .into(),
     };
-    let evidence = json!({"refused": refused.map(|refused| &refused.why)});
+    let evidence = json!({"refused": refused.map(|refused| &refused.reason)});
     Some(Caveat::new(Code::SyscallsNotMeasured, Severity::Info, message, evidence))
 }
 
@@ -162,9 +162,13 @@ fn refused_probes(probes: &ProbesUse) -> Option<Caveat> {
         .collect();
     let first = others.first()?;
     let names: Vec<&str> = others.iter().map(|refused| refused.probe.name()).collect();
-    let message =
-        format!("Not observed here: {}, because {}. {}", names.join(", "), first.why, first.hint);
-    let evidence = json!({"probes": names, "why": first.why});
+    let message = format!(
+        "Not observed here: {}, because {}. {}",
+        names.join(", "),
+        first.reason,
+        first.hint
+    );
+    let evidence = json!({"probes": names, "why": first.reason});
     Some(Caveat::new(Code::ProbeRefused, Severity::Info, message, evidence))
 }
 

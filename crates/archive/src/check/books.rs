@@ -30,8 +30,8 @@ fn check_equal(name: &str, n: u64, other: &str, m: u64) -> FileCheck {
 }
 
 /// Checks that a count is not above another.
-fn check_not_above(name: &str, n: u64, other: &str, most: u64) -> FileCheck {
-    if n <= most { Ok(()) } else { Err(format!("{name}: {n}, but {other}: only {most}")) }
+fn check_not_above(name: &str, n: u64, other: &str, max: u64) -> FileCheck {
+    if n <= max { Ok(()) } else { Err(format!("{name}: {n}, but {other}: only {max}")) }
 }
 
 /// Checks that the intervals of the warm-up reach from the beginning of the load to its window, and

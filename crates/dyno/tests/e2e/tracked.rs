@@ -41,10 +41,10 @@ fn with_room<T: Send>(free: u64, work: impl FnOnce() -> T + Send) -> Option<T> {
                 return unavailable(&format!("nft: {error}; `scripts/setup test` gets it"));
             }
         }
-        let Some(most) = setting("nf_conntrack_max").filter(|most| *most <= MAX_ENTRIES) else {
+        let Some(max) = setting("nf_conntrack_max").filter(|max| *max <= MAX_ENTRIES) else {
             return unavailable("the table of tracked connections is too large to be filled");
         };
-        fill(most - free);
+        fill(max - free);
         Some(work())
     };
     thread::scope(|scope| {

@@ -60,7 +60,7 @@ impl Frames {
             upgrades_declined: self.declined,
             streams_asked: requested_streams,
             streams_granted: self.granted,
-            streams_most: self.counts.most_streams,
+            max_open_streams: self.counts.max_open_streams,
             received: direction(&used.counts.received),
             sent: direction(&used.counts.sent),
             pings: used.counts.pings,

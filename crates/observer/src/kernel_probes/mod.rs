@@ -458,9 +458,9 @@ impl CallCounter {
                     edge()
                 }
             };
-            let is_over = wait(slice.counted);
+            let has_ended = wait(slice.counted);
             let (to_ns, after) = edge();
-            let continues = slice.gap.is_zero() && !is_over;
+            let continues = slice.gap.is_zero() && !has_ended;
             if !continues {
                 self.observer.lock().set_counting(false)?;
             }
@@ -473,7 +473,7 @@ impl CallCounter {
             if !continues {
                 self.observer.lock().set_armed(false)?;
             }
-            if is_over || (!continues && wait(slice.gap)) {
+            if has_ended || (!continues && wait(slice.gap)) {
                 return Ok(());
             }
             // If counting continues, the next slice begins at the end of this one.

@@ -102,10 +102,10 @@ fn cpu_ns_by_pid(
     before: &[ProcessSnapshot],
     after: &[ProcessSnapshot],
     ours: &[u32],
-    most_ns: u64,
+    max_ns: u64,
 ) -> Vec<(u32, u64)> {
     let ours = ours.iter().copied().collect();
-    let times = cpu_time_between(before, after, &ours, most_ns);
+    let times = cpu_time_between(before, after, &ours, max_ns);
     times.into_iter().map(|(other, ns)| (other.pid, ns)).collect()
 }
 

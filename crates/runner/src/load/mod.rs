@@ -358,7 +358,7 @@ fn follow(
         if let Some(stop) = followers.iter().find_map(|follower| follower.state.stop_signal()) {
             followers.iter_mut().for_each(|follower| follower.end_with(stop));
         }
-        // The closing samples of all loads are due at the same instant. What takes long follows.
+        // The closing samples of all loads are due at the same instant. Slow work follows.
         if followers.iter().all(Follower::is_sampled) {
             for (follower, load) in followers.iter_mut().zip(&mut *loads) {
                 follower.complete_closing_sample(load.watch);

@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn failed_check_is_reported_with_server_state() {
         let check = CheckResult {
-            of_life: false,
+            is_lifecycle: false,
             name: "json".into(),
             protocol: Protocol::H1,
             ok: false,

@@ -247,7 +247,8 @@ impl RunningPart {
             return self.judge(LastEvent::Check(failed)).map_or(Ok(()), Err);
         }
         let broken: Vec<&CheckResult> = results.iter().filter(|check| check.is_broken()).collect();
-        let protocols = broken.iter().flat_map(|check| check.counts_over()).copied().collect();
+        let protocols =
+            broken.iter().flat_map(|check| check.counted_protocols()).copied().collect();
         match broken.first() {
             Some(check) if !has_trials_left(&protocols) => {
                 self.judge(LastEvent::Check(check)).map_or(Ok(()), Err)

@@ -235,7 +235,7 @@ impl MonitorResults {
 fn check_responses(spec: &load::LoadSpec, log: &Log) -> Option<CheckResult> {
     let mismatch = load::preflight(spec).err()?;
     Some(CheckResult {
-        of_life: false,
+        is_lifecycle: false,
         name: "expectations".into(),
         protocol: spec.protocol,
         ok: false,
@@ -252,7 +252,7 @@ fn check_responses(spec: &load::LoadSpec, log: &Log) -> Option<CheckResult> {
 fn calls_refusal(reason: String) -> RefusedProbe {
     RefusedProbe {
         probe: Probe::Syscalls,
-        why: reason,
+        reason,
         hint: "Re-run the suite. If this persists, report a bug.".into(),
     }
 }

@@ -108,7 +108,7 @@ impl Runner<'_> {
     /// trial has to report it.
     fn arm_passing_lifecycle(&self, start: &StartRecord) -> Option<usize> {
         let mut checks =
-            start.subject()?.checks_before.iter().filter(|check| check.of_life).peekable();
+            start.subject()?.checks_before.iter().filter(|check| check.is_lifecycle).peekable();
         let is_checked = checks.peek().is_some();
         (is_checked && checks.all(|check| check.ok))
             .then(|| self.plan.launches[start.launch].arms[0])

@@ -203,8 +203,10 @@ mod tests {
 
     #[test]
     fn rate_find_makes_search_after_closed_loops() {
-        let suite = |of_load: &str, extra: &str| {
-            parse(&format!("subjects = [\"a\"]\n[load]\nconnections = [8, 16]\n{of_load}\n{extra}"))
+        let suite = |load_keys: &str, extra: &str| {
+            parse(&format!(
+                "subjects = [\"a\"]\n[load]\nconnections = [8, 16]\n{load_keys}\n{extra}"
+            ))
         };
         let objective = "[report]\nobjective = \"p99<5ms\"\n";
         let plan = suite("rate = \"find\"\narrival = \"poisson\"\nfind_width = \"2%\"", objective)
@@ -226,7 +228,7 @@ mod tests {
         let rates = format!("{objective}[[workloads]]\npath = \"/x\"\nrate = 7\n");
         let page =
             format!("{objective}[[workloads]]\npath = \"/\"\npage = {{ resources = [\"/a\"] }}\n");
-        for (of_load, extra, expected) in [
+        for (load_keys, extra, expected) in [
             ("rate = \"find\"", "", "such as `objective"),
             ("rate = [\"find\", 100]", objective, "cannot be combined with other rates"),
             ("rate = \"find\"\nmodel = \"closed\"", objective, "must be \"open\""),
@@ -240,22 +242,28 @@ mod tests {
                 "include the wait for other servers",
             ),
         ] {
-            let error = suite(of_load, extra).unwrap_err();
-            assert!(error.contains(expected) && error.contains("s.toml:"), "{of_load}\n→ {error}");
+            let error = suite(load_keys, extra).unwrap_err();
+            assert!(
+                error.contains(expected) && error.contains("s.toml:"),
+                "{load_keys}\n→ {error}"
+            );
         }
     }
 
     #[test]
     fn invalid_capacity_share_is_refused_with_position() {
-        for (of_load, expected) in [
+        for (load_keys, expected) in [
             ("rate = [\"25%\", 100]", "one kind for all"),
             ("rate = \"0%\"", "not a share of a capacity"),
             ("rate = [\"x%\"]", "not a share of a capacity"),
             ("rate = \"25%\"\nmodel = \"closed\"", "cannot be used in a closed loop"),
             ("rate = \"25%\"\n[suite]\norder = \"interleaved\"", "closed loops of requests"),
         ] {
-            let error = parse(&format!("subjects = [\"a\"]\n[load]\n{of_load}\n")).unwrap_err();
-            assert!(error.contains(expected) && error.contains("s.toml:"), "{of_load}\n→ {error}");
+            let error = parse(&format!("subjects = [\"a\"]\n[load]\n{load_keys}\n")).unwrap_err();
+            assert!(
+                error.contains(expected) && error.contains("s.toml:"),
+                "{load_keys}\n→ {error}"
+            );
         }
         let revised = AcrossRevisions { index: 0, revised: Vec::new() };
         let across = |text: &str| {

@@ -174,7 +174,7 @@ impl DefinitionReader<'_> {
         if let Some(name) = name.as_ref().filter(|name| **name != folder_name) {
             keys.add(mistake(
                 "name",
-                format!("`name`: is {name:?}, but must be that of the folder, {folder_name:?}"),
+                format!("`name`: is {name:?}, but must be the folder's name, {folder_name:?}"),
             ));
         }
         let name = name.unwrap_or(folder_name);

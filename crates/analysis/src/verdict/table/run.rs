@@ -480,7 +480,7 @@ impl CaveatSource for RunWorld {
             rps: Some(rps),
             repeats: &self.repeats,
             control: false,
-            most_rps: Some(rps),
+            max_rps: Some(rps),
             open: if subject == "a" { &self.open } else { &[] },
             is_complete: true,
         };
@@ -492,7 +492,7 @@ impl RunWorld {
     /// Adds a resumption before the third start, with these differences.
     fn resume(&mut self, differences: &[(&str, &str, &str)]) {
         let difference = |(name, before, now): &(&str, &str, &str)| ResumptionDifference {
-            what: (*name).into(),
+            name: (*name).into(),
             before: (*before).into(),
             now: (*now).into(),
         };

@@ -165,14 +165,14 @@ impl View<'_> {
         };
         self.title(area, ("Response times", "  measured so far"), vec![Span::styled(note, FAINT)]);
         let Some(bins) = bins else { return self.axes(cells, &[], &[]) };
-        let most = bins.counts.iter().copied().max().unwrap_or(1).max(1);
+        let max = bins.counts.iter().copied().max().unwrap_or(1).max(1);
         let scale = Scale { low: bins.low_ns / 1e3, high: bins.high_ns / 1e3 };
         let ticks = scale.ticks(cells.width, 7);
         let ticks: Vec<_> = ticks.into_iter().map(|(cell, us)| (cell, time_label(us))).collect();
-        let share = percent(most as f64 / total.max(1) as f64);
+        let share = percent(max as f64 / total.max(1) as f64);
         self.axes(cells, &[(0, share), (cells.height, "0".into())], &ticks);
         for (i, n) in bins.counts.iter().enumerate() {
-            self.bar(cells, i as u16, *n as f64 / most as f64, self.palette.rate);
+            self.bar(cells, i as u16, *n as f64 / max as f64, self.palette.rate);
         }
         self.markers(cells, &bins);
     }
