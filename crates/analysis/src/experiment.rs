@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn dose_is_the_effect_of_doubling() {
+    fn dose_is_effect_of_doubling() {
         let arms: [(&str, u64, fn(&mut Arm)); 3] = [
             ("one", 100, |arm| arm.level = Some(1.0)),
             ("two", 200, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(2.0), Some(2.0))),
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_outside_of_the_experiment_are_left_out() {
+    fn arms_outside_of_experiment_are_left_out() {
         let arms: [(&str, u64, fn(&mut Arm)); 3] = [
             ("one", 100, |arm| arm.level = Some(1.0)),
             ("two", 200, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(2.0), Some(2.0))),
@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_that_was_not_set_is_not_a_cause() {
+    fn limit_that_was_not_set_is_not_cause() {
         let arms: [(&str, u64, fn(&mut Arm)); 2] =
             [("whole", 100, unchanged), ("half", 80, |arm| arm.conditions.limits.cpus = Some(0.5))];
         let mut run = run(ExperimentKind::Toggle, &arms);

@@ -208,7 +208,7 @@ pub fn arm((index, subject): (usize, &Subject)) -> Arm {
 
 pub const MS: u64 = 1_000_000;
 
-/// Returns one second of load on a server. `threads`: how long each thread ran and waited for a
+/// Returns one second of load on a server. `threads`: time that each thread ran and waited for a
 /// CPU, in milliseconds.
 pub fn record_with_threads(threads: &[(u64, u64)]) -> LoadRecord {
     let used = |share: u64| PartyUse {

@@ -87,7 +87,7 @@ pub struct OpenStep {
 /// Bounds of a peak in addition to the best valid step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PeakBounds {
-    /// Steps at which it may be higher; empty: it is exact.
+    /// Steps at which it may be higher; empty: the peak is exact.
     pub(crate) open: Vec<OpenStep>,
     /// Highest throughput among repeats that do not count only because of the generator, and its
     /// step; `None`: not above the peak.

@@ -45,7 +45,7 @@ pub struct KnownStep {
     pub throughput_rps: f64,
     /// CPUs that programs outside of the run used during the step. `None`: not measured.
     pub others_cpus: Option<f64>,
-    /// Caveats that make the step invalid. Empty: it is valid.
+    /// Caveats that make the step invalid. Empty: the step is valid.
     pub invalid: Vec<Code>,
     /// Whether the machine is the true cause. The step is then judged even if it is invalid.
     pub is_of_machine: bool,

@@ -360,7 +360,7 @@ fn check_samples(all: &[Sample]) -> FileCheck {
     })
 }
 
-/// Checks that no value occurs twice. `name`: what the values are, in the plural.
+/// Checks that no value occurs twice. `name`: noun for the values, in the plural.
 pub(crate) fn check_unique<T: Ord + std::fmt::Debug>(
     name: &str,
     values: impl Iterator<Item = T>,

@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn second_lock_of_a_run_is_refused() {
+    fn second_lock_of_run_is_refused() {
         let place = tempfile::tempdir().unwrap();
         let dir = || RunDir { path: place.path().into(), lock: None };
         let first = dir().lock().unwrap();

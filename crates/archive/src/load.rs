@@ -336,7 +336,7 @@ pub struct LoadRecord {
     /// Counters of the monitored parties and of the machine: a sample at each edge of the window,
     /// and some between.
     pub samples: Vec<Sample>,
-    /// Statistics of the subject's runtime, in order of time; empty: it was not queried.
+    /// Statistics of the subject's runtime, in order of time; empty: the runtime was not queried.
     pub runtime: Vec<RuntimeReading>,
     /// Probes that were attached in addition to those that always are.
     pub probes: ProbesUse,

@@ -475,7 +475,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inherited_variables_exclude_variables_of_a_start() {
+    fn inherited_variables_exclude_variables_of_start() {
         let map = |all: &[(&str, &str)]| -> BTreeMap<String, String> {
             all.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
         };

@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn out_of_range_duration_is_recorded_at_the_bound() {
+    fn out_of_range_duration_is_recorded_at_bound() {
         let times = times(&[0, u64::MAX]);
         assert_eq!(times.count(), 2);
         assert_eq!(times.min(), Some(1));

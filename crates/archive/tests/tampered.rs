@@ -133,7 +133,7 @@ fn trials_that_were_not_measured_apart_are_refused() {
 
 /// Every outcome but a correct response, in the intervals alone, and in place of a correct one.
 #[test]
-fn one_failure_more_is_refused() {
+fn additional_failure_is_refused() {
     for &outcome in Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Ok) {
         let place = outcome.name();
         let said = if outcome.is_completed() { "statuses of" } else { "failures in the intervals" };
@@ -312,7 +312,7 @@ fn plans_whose_blocks_differ_are_refused() {
 
 /// A server's own statistics may be any numbers.
 #[test]
-fn runtime_values_of_a_server_are_read_whatever_they_are() {
+fn any_runtime_values_of_server_are_accepted() {
     let with = |value: Value| {
         refusal(&|load| {
             let at = load["began_ns"].clone();

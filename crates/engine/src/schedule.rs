@@ -315,7 +315,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn workers_partition_the_schedule(
+        fn workers_partition_schedule(
             seed in any::<u64>(),
             workers in 1u64..8,
             rate in 1.0f64..5000.0,

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn tail_of_a_long_line_is_bounded() {
+    fn tail_of_long_line_is_bounded() {
         let root = tempfile::tempdir().unwrap();
         let log = Log::create(&root.path().join("log"), SecretValues::default()).unwrap();
         log.file.try_clone().unwrap().write_all(&vec![b'x'; 1 << 20]).unwrap();

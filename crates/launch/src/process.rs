@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_outlive_the_first_process_until_stop() {
+    fn workers_outlive_first_process_until_stop() {
         let mut process =
             start(&format!("{DAEMON}; until [ -e daemon ]; do :; done; exit 7"), &no_groups());
         let daemon = daemon(&process);

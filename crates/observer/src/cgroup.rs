@@ -607,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn process_missing_from_one_controller_is_a_stray() {
+    fn process_missing_from_one_controller_is_stray() {
         let (cpu, memory) =
             (files(&[("cgroup.procs", "4\n")]), files(&[("cgroup.procs", "4\n9\n")]));
         std::fs::create_dir(cpu.path().join("below")).unwrap();
@@ -623,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn own_quota_is_the_lowest_of_all_ancestors() {
+    fn own_quota_is_lowest_of_all_ancestors() {
         let outer = files(&[
             ("cpu.max", "150000 100000\n"),
             ("cpu.stat", "nr_periods 9\nnr_throttled 4\n"),

@@ -179,7 +179,7 @@ mod tests {
 
     /// Another thread may get the number of a thread that has ended.
     #[test]
-    fn file_of_an_ended_thread_is_closed() {
+    fn file_of_ended_thread_is_closed() {
         let files = Files::default();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let (sender, receiver) = std::sync::mpsc::channel();

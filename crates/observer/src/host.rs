@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn max_throttling_is_the_largest_growth_of_a_part() {
+    fn max_throttling_is_largest_growth_of_part() {
         // The core of CPU 0 was throttled earlier. The package of both CPUs is throttled now.
         let reading = |package_ms: u64, package_events: u64| {
             move |cpu: u32, counter: &str| match (cpu, counter) {

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn observer_is_not_loaded_unless_a_probe_needs_it() {
+    fn observer_is_not_loaded_unless_probe_needs_it() {
         for requested in [BTreeSet::new(), [Probe::KernelStamps].into()] {
             let probes = Probes::load(&requested);
             assert!(probes.observer.is_none());

@@ -57,7 +57,7 @@ pub enum CalibrationEvent<'a> {
 /// Reason why a calibration failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
-    /// The user interrupted the calibration. `archive_error`: why the archive lacks earlier
+    /// The user interrupted the calibration. `archive_error`: reason why the archive lacks earlier
     /// measurements; `None`: the archive has them, or no archive was requested.
     #[error("calibration interrupted, and no ceilings saved")]
     Interrupted { archive_error: Option<ArchiveError> },
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn measurements_are_unique_and_have_the_given_length() {
+    fn measurements_are_unique_and_have_given_length() {
         let measurements = measurements(3 * S);
         let with_purpose =
             |shows: MeasurementPurpose| measurements.iter().filter(move |m| m.shows == shows);

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn recent_connections_sums_loads_within_the_time() {
+    fn recent_connections_sums_loads_within_time() {
         let opening = |length_s, connections| OpenedConnections { length_s, connections };
         let openings = [opening(100.0, 1000.0), opening(50.0, 10.0), opening(50.0, 10.0)];
         assert_eq!(recent_connections(&openings, 120.0), 10.0 + 10.0 + 200.0);

@@ -95,7 +95,7 @@ fn loads_begin_at_once_and_alternate() {
 }
 
 #[test]
-fn one_that_ends_early_takes_the_other_along() {
+fn early_end_of_one_load_ends_other() {
     for (_, record) in run([None, Some(8)]) {
         assert!(record.cut_short && record.server_failure.is_none());
         assert!(record.books.balance(), "{:?}", record.books);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn second_host_is_a_duplicate() {
+    fn second_host_is_duplicate() {
         let headers =
             |names: &[&str]| names.iter().map(|n| (n.to_string(), "h".into())).collect::<Vec<_>>();
         assert_eq!(duplicate(&headers(&["Host", "X", "X"])), None);

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_decide_a_rate_only_if_they_depend_on_it() {
+    fn failures_decide_rate_only_if_they_depend_on_it() {
         let rate = |verdict: ObjectiveVerdict, rate_rps: f64, failed: f64| {
             let by_block = (0..3).map(|block| (block, verdict.clone())).collect();
             (
@@ -485,7 +485,7 @@ mod tests {
 
     /// The start has trials over another protocol.
     #[test]
-    fn start_refused_over_protocol_has_a_vote() {
+    fn start_refused_over_protocol_has_vote() {
         let run = five_starts();
         let mut report = crate::report::report(&run);
         let plan = &run.header.plan;

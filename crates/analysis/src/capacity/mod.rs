@@ -91,7 +91,8 @@ impl Votes {
 
 impl CapacityResult {
     /// Builds the result from the bounds of a search. `trials`: every load. `together`: for each
-    /// rate, all of its requests as if they were one load. `ended`: why the search ended early.
+    /// rate, all of its requests as if they were one load. `ended`: reason why the search ended
+    /// early.
     #[must_use]
     pub fn new(
         objective: &Objective,

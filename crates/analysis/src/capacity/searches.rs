@@ -322,7 +322,7 @@ mod tests {
     /// The server stops for 150 ms every 5 s. Some loads lie between two stops, and a vote of loads
     /// would find a p99 below 60 ms up to 595/s.
     #[test]
-    fn rare_pauses_prevent_a_kept_rate() {
+    fn rare_pauses_prevent_kept_rate() {
         for first in [0.0, 1.1, 2.3, 3.7] {
             let mut clock: f64 = first;
             let result = find_capacity("p99<60ms", |rate, seconds| {
@@ -368,7 +368,7 @@ mod tests {
 
     /// Older versions made no confirming loads.
     #[test]
-    fn search_without_a_longer_load_is_not_confirmed() {
+    fn search_without_longer_load_is_not_confirmed() {
         let mut run = run(&[3000.0]);
         run.searches[0].loads.retain(|load| !load.confirms);
         let result = &searches(&run)[0].result;
@@ -513,7 +513,7 @@ mod tests {
 
     /// The server refuses requests above its limit, so its failures depend on the rate.
     #[test]
-    fn failures_above_a_rate_are_a_limit() {
+    fn failures_above_rate_are_limit() {
         for limit in [2100.0, 2600.0, 9000.0] {
             let refuse_above_limit = |rate: f64, seconds: f64| {
                 let mut load = load_with_times(rate, seconds, |_| 1.0);

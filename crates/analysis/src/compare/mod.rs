@@ -561,7 +561,8 @@ fn row(
 }
 
 /// Returns the ratio of two series, or `None` if a repeat has no value: the measured quantity would
-/// then select the remaining repeats. `paired`: when pairs are looked at; `None`: unpaired.
+/// then select the remaining repeats. `paired`: whether pairs are looked at after each repeat or at
+/// the end; `None`: unpaired.
 fn estimate(a: &Series, b: &Series, paired: Option<Looks>) -> (Option<Estimate>, Option<PairUnit>) {
     if let Some(looks) = paired {
         return b.pairs_with(a).estimate(looks).unzip();

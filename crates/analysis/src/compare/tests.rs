@@ -88,7 +88,7 @@ fn differing_connections_are_reported() {
 
 /// Two pulses with the same ends: an older archive has both as first passes.
 #[test]
-fn passes_of_an_older_archive_have_counterparts() {
+fn passes_of_older_archive_have_counterparts() {
     let pulse = |peak: f64, pass: u32| {
         let segment = |rate: f64| Segment { from_rate: rate, to_rate: rate, duration_ns: 1 };
         let segments = [1000.0, peak, 1000.0].map(segment).to_vec();
@@ -548,7 +548,7 @@ fn missing_ratio_is_reported_with_its_reason() {
 }
 
 #[test]
-fn differing_parts_of_a_run_are_reported() {
+fn differing_parts_of_run_are_reported() {
     let before = run_with_servers(
         "r",
         &[("x", &[200, 202, 201, 203, 200]), ("y", &[200, 202, 201, 203, 200]), NULL],

@@ -102,7 +102,8 @@ impl Estimate {
         Estimate::from_pairs_at(Looks::AtTheEnd, ratios)
     }
 
-    /// Estimates the ratio from pairs. `looks`: when the number of pairs was decided.
+    /// Estimates the ratio from pairs. `looks`: whether the run looks at its result after each
+    /// repeat, or only at the end.
     #[must_use]
     pub fn from_pairs_at(looks: Looks, ratios: &[f64]) -> Option<Estimate> {
         Estimate::from_ratios(REPEATS_FOR_INTERVAL, looks, ratios)

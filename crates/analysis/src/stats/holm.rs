@@ -32,7 +32,7 @@ mod tests {
     /// By hand: a fifth of the level is 0.01, which 0.008 is below. The second test then has the
     /// whole level.
     #[test]
-    fn weighted_tests_divide_the_level() {
+    fn weighted_tests_divide_level() {
         let near = |adjusted: Vec<f64>, expected: &[f64]| {
             let is_near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
             assert!(adjusted.iter().zip(expected).all(is_near), "{adjusted:?} and {expected:?}");

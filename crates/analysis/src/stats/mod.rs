@@ -133,7 +133,7 @@ const FEW_PAIRS_APART: f64 = 1.05;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pairs {
     pub launches: Vec<f64>,
-    /// Ratios of the rounds of each launch; empty: they did not all take turns.
+    /// Ratios of the rounds of each launch; empty: some launches did not take turns.
     pub rounds: Vec<Vec<f64>>,
 }
 

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn each_subject_becomes_an_arm() {
+    fn each_subject_becomes_arm() {
         let mut plan = json!({
             "limits": {"cpus": 0.5}, "placement": {"subject": [0], "generator": [1]},
             "subjects": [

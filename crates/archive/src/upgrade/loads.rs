@@ -34,7 +34,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn keys_of_the_load_move_into_its_record() {
+    fn keys_of_load_move_into_its_record() {
         let mut trial =
             json!({"trial": 3, "start": 1, "checks": [], "books": {}, "subject_failure": "left"});
         upgrade_trial(&mut trial);

@@ -46,7 +46,7 @@ mod tests {
     use crate::{Party, Sample, StartRecord};
 
     #[test]
-    fn process_becomes_the_only_part_of_its_start() {
+    fn process_becomes_only_part_of_its_start() {
         let old = json!({
             "start": 4, "launch": 2, "resumed": false, "pid": 7, "startup": null,
             "checks_before": [],

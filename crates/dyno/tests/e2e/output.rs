@@ -211,7 +211,7 @@ fn load_that_cannot_begin_leaves_its_stream_as_it_is() {
 }
 
 #[test]
-fn unwritable_histogram_does_not_cost_the_other() {
+fn other_histogram_is_written_if_one_fails() {
     let place = Place::new();
     let server = Server::null();
     let url = server.url("/plaintext");

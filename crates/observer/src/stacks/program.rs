@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn record_is_parsed_by_the_kernels_layout() {
+    fn record_is_parsed_by_kernel_layout() {
         let mut record = vec![0u8; RECORD_BYTES];
         let mut put =
             |at: usize, word: u64| record[at..at + 8].copy_from_slice(&word.to_ne_bytes());

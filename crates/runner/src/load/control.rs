@@ -268,7 +268,7 @@ mod tests {
     /// Three loads in slices of 400, with intervals of 100: samples are due at the beginning and
     /// end of each own slice, and in the first two rounds of the window also 100 before and after.
     #[test]
-    fn load_in_turns_is_sampled_at_the_edges_of_its_turns() {
+    fn load_in_turns_is_sampled_at_edges_of_its_turns() {
         let (round, rounds) = (2400, 7);
         let window = Window {
             warmup_ns: round,

@@ -252,7 +252,7 @@ pub enum LoadStopReason {
     ServerFailed(String),
 }
 
-/// Runs a load. `Err`: it could not begin, as a sentence with a hint.
+/// Runs a load. `Err`: the load could not begin, as a sentence with a hint.
 pub fn run(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
     let mut records = run_together(&mut [MonitoredLoad { spec, watch }])?;
     Ok(records.remove(0))

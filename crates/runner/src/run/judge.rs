@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn server_exit_under_load_is_the_failure_message() {
+    fn server_exit_under_load_is_failure_message() {
         let words = "its process ended with signal: 11 under load";
         let load =
             |oom_kills| judged_failure(None, oom_kills, Ok(()), LastEvent::Load(words)).unwrap();

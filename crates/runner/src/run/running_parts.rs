@@ -200,7 +200,7 @@ pub(super) enum AliveCheck {
     Command(ServerCommand),
 }
 
-/// Returns the listener for a workload's protocol. `Err`: there is none, as a sentence.
+/// Returns the listener for a workload's protocol. `Err`: no such listener, as a sentence.
 pub(super) fn listener<'a>(
     listeners: &'a [Arc<CheckedListener>],
     workload: &Workload,

@@ -128,7 +128,7 @@ impl SuiteReading<'_> {
     }
 }
 
-/// Returns the rates that are shares of a capacity, such as `25%`; empty: there are none.
+/// Returns the rates that are shares of a capacity, such as `25%`; empty: no rate is a share.
 fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
     let rates = load.rate.clone().map(OneOrMany::into_values).unwrap_or_default();
     let share = |(index, rate): (usize, &Rate)| match rate {

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn default_slice_is_the_shortest_that_can_be_recorded() {
+    fn default_slice_is_shortest_that_can_be_recorded() {
         let slice_ns = |duration: &str| {
             let load = format!("connections = [1]\nwarmup = \"1s\"\nduration = \"{duration}\"");
             suite("order = \"interleaved\"", &load).unwrap().slice_ns

@@ -406,8 +406,8 @@ struct NamedContracts {
 }
 
 impl NamedContracts {
-    /// Adds a contract. `Err`: it has a check with the name of a check in an earlier one, as a
-    /// sentence.
+    /// Adds a contract. `Err`: the contract has a check with the name of a check in an earlier one,
+    /// as a sentence.
     fn add(&mut self, contract: Contract) -> Result<(), Option<String>> {
         for earlier in &self.contracts {
             if let Some((name, protocol)) = earlier.common_check(&contract) {

@@ -438,7 +438,7 @@ fn fingerprint_changes_only_with_start() {
 }
 
 #[test]
-fn template_that_is_a_pipe_is_not_read() {
+fn template_that_is_pipe_is_not_read() {
     let (_root, folder) =
         write_subject(&GOOD.replace(
             "\"{port}\"]\n",

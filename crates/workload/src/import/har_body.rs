@@ -96,7 +96,7 @@ fn from_text(
     utf8
 }
 
-/// Returns the charset of the body in lower case; empty: none is named.
+/// Returns the charset of the body in lower case; empty: no charset is named.
 fn charset(data: &PostData, imported: &ImportedRequest) -> String {
     let header =
         imported.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));

@@ -70,8 +70,8 @@ impl ImportedRequest {
         }
     }
 
-    /// Normalizes a request to the form that the fields document. `Err`: it cannot be sent, with
-    /// its position.
+    /// Normalizes a request to the form that the fields document. `Err`: the request cannot be
+    /// sent, with its position.
     fn normalize(mut self) -> Result<ImportedRequest, String> {
         let location = self.location.clone();
         self.check().map_err(|error| format!("{location}: {error}"))?;

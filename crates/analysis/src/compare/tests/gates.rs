@@ -239,7 +239,7 @@ fn failures_in_each_start_miss_gates_of_many_servers() {
 
 /// The contract was broken after the last step, so that all repeats count.
 #[test]
-fn contract_broken_after_the_last_step_misses_gates() {
+fn contract_broken_after_last_step_misses_gates() {
     use dyno_archive::start::FailureKind;
     let mut run = run_with_servers("r", &[("x", FIVE), ("y", FIVE), ("null", FIVE)]);
     let launches: Vec<usize> = (0..run.header.plan.trials.len())
@@ -289,7 +289,7 @@ fn missing_control_records_leave_gate_undecided() {
 
 /// The test of failures includes failures of the server only.
 #[test]
-fn failures_of_half_the_repeats_miss_any_gate() {
+fn failures_of_half_repeats_miss_any_gate() {
     for (outcome, cause) in OUTCOMES {
         let mut run =
             run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);

@@ -543,7 +543,7 @@ impl RunWorld {
     }
 }
 
-/// A step of 16 connections. `refused`: how many of its five repeats do not count.
+/// A step of 16 connections. `refused`: number of its five repeats that do not count.
 fn open_step(refused: usize) -> OpenStep {
     let at =
         Shape { connections: 16, streams: 1, pipeline: 1, rate: None, schedule: None, pass: 1 };
