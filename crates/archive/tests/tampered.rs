@@ -111,7 +111,7 @@ fn trials_that_were_not_measured_apart_are_refused() {
     let read_error = |change: &dyn Fn(&mut Value, &Value)| {
         let folder = copied();
         let trial = |n: usize| folder.path().join(format!("trials/000{n}.json"));
-        // Two trials read_error one step.
+        // Two trials of one step.
         const BOTH: [usize; 2] = [0, 2];
         let mut both =
             BOTH.map(|n| serde_json::from_slice::<Value>(&fs::read(trial(n)).unwrap()).unwrap());
@@ -127,7 +127,7 @@ fn trials_that_were_not_measured_apart_are_refused() {
     assert!(copy.contains("trials 0 and 2 have the same load"), "{copy}");
     let overlaps =
         read_error(&|second, _| second["slices_ns"] = json!([[4, 9], [15, 20]])).unwrap();
-    assert!(overlaps.contains("the turns read_error trials 0, 2"), "{overlaps}");
+    assert!(overlaps.contains("the turns of trials 0, 2"), "{overlaps}");
     assert_eq!(read_error(&|second, _| second["slices_ns"] = json!([[5, 10], [15, 20]])), None);
 }
 
