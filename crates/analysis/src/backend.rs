@@ -80,8 +80,9 @@ pub(crate) fn trial_backends(
     // If one part of the sum is unknown, all shares are unknown.
     let sum: Option<f64> = cpu_us.sum();
     for backend in &mut backends {
-        let own = backend.server.cpu_us_per_request;
-        backend.cpu_share = own.zip(sum.filter(|sum| *sum > 0.0)).map(|(own, sum)| own / sum);
+        let cpu_us = backend.server.cpu_us_per_request;
+        backend.cpu_share =
+            cpu_us.zip(sum.filter(|sum| *sum > 0.0)).map(|(cpu_us, sum)| cpu_us / sum);
     }
     backends
 }
@@ -100,17 +101,17 @@ pub(crate) fn cell_backends(cell: &Cell<'_>) -> Vec<BackendSummary> {
 }
 
 fn summary(cell: &Cell<'_>, name: &str) -> BackendSummary {
-    let over = |pick: fn(&BackendUse) -> Option<f64>| {
+    let repeated = |pick: fn(&BackendUse) -> Option<f64>| {
         let trial_value =
             |t: &TrialResult| t.backends.iter().find(|backend| backend.name == name).and_then(pick);
         Repeated::new(cell.valid().filter_map(trial_value).collect())
     };
     BackendSummary {
         name: name.into(),
-        cpu_us_per_request: over(|b| b.server.cpu_us_per_request),
-        cpu_share: over(|b| b.cpu_share),
-        cpu_utilisation: over(|b| b.server.cpu_utilisation),
-        memory_bytes: over(|b| b.server.memory_held_bytes.map(|bytes| bytes as f64)),
+        cpu_us_per_request: repeated(|b| b.server.cpu_us_per_request),
+        cpu_share: repeated(|b| b.cpu_share),
+        cpu_utilisation: repeated(|b| b.server.cpu_utilisation),
+        memory_bytes: repeated(|b| b.server.memory_held_bytes.map(|bytes| bytes as f64)),
     }
 }
 

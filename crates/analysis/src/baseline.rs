@@ -75,7 +75,8 @@ pub struct Comparison {
 pub struct PairEstimate {
     #[serde(flatten)]
     pub estimate: Estimate,
-    pub over: PairUnit,
+    #[serde(rename = "over")]
+    pub unit: PairUnit,
     /// Interval that holds for all pairs of subjects of this step at once in 19 of 20 runs
     /// (Bonferroni; Dunn, "Multiple comparisons among means", 1961). If it excludes 1, all pairs
     /// tested together (Holm) differ significantly. `None`: it is unbounded.
@@ -87,11 +88,11 @@ pub struct PairEstimate {
 
 impl PairEstimate {
     fn from_pairs(pairs: &Pairs, looks: Looks, tests: usize) -> Option<PairEstimate> {
-        let (estimate, over) = pairs.estimate(looks)?;
+        let (estimate, unit) = pairs.estimate(looks)?;
         let is_skewed = looks == Looks::AfterEach && are_skewed(&pairs.launches);
         Some(PairEstimate {
             estimate,
-            over,
+            unit,
             interval_of_all: estimate.interval_among(tests),
             is_skewed,
         })
@@ -119,8 +120,8 @@ pub fn baseline(plan: &Plan, grid: &Grid<'_>) -> Option<usize> {
         .or_else(|| find(&|_| true))
 }
 
-/// Compares the cells of every other arm with those of the baseline. Arms are left out if one of
-/// the two was loaded alone and the other with others.
+/// Compares the cells of every other arm with the cells of the baseline. Arms are left out if one
+/// of the two was loaded alone and the other with others.
 #[must_use]
 pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let Some(baseline) = baseline(plan, grid) else { return Vec::new() };
@@ -129,8 +130,8 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let empty = Cell::default();
     let compare_with_baseline = |(key, cell): (CellKey, &Cell<'_>)| {
         let base = grid.get(key.with_arm(baseline)).unwrap_or(&empty);
-        let (own, base_series) = throughputs(cell, base);
-        let pairs = own.pairs_with(&base_series);
+        let (throughput, base_throughput) = throughputs(cell, base);
+        let pairs = throughput.pairs_with(&base_throughput);
         let tests = pair_count(plan, grid, key);
         (comparison(plan, key, cell, (baseline, base), tests), pairs)
     };
@@ -158,31 +159,31 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
 
 /// Returns the throughput of two cells, block by block. If the ratio is a bound, repeats that only
 /// the generator limited count for the server that may do more: it did at least that.
-fn throughputs(own: &Cell<'_>, base: &Cell<'_>) -> (Series, Series) {
+fn throughputs(cell: &Cell<'_>, base: &Cell<'_>) -> (Series, Series) {
     let valid = |cell: &Cell<'_>| cell.series(&metric::THROUGHPUT);
-    match RatioBound::from_cells(own, base) {
-        RatioBound::AtLeast => (peak::lower_bounds(own), valid(base)),
-        RatioBound::AtMost => (valid(own), peak::lower_bounds(base)),
-        RatioBound::Exact | RatioBound::Unknown => (valid(own), valid(base)),
+    match RatioBound::from_cells(cell, base) {
+        RatioBound::AtLeast => (peak::lower_bounds(cell), valid(base)),
+        RatioBound::AtMost => (valid(cell), peak::lower_bounds(base)),
+        RatioBound::Exact | RatioBound::Unknown => (valid(cell), valid(base)),
     }
 }
 
 fn comparison(
     plan: &Plan,
     key: CellKey,
-    own: &Cell<'_>,
+    cell: &Cell<'_>,
     base: (usize, &Cell<'_>),
     tests: usize,
 ) -> Comparison {
-    let mut metrics = own.ratios_to(base.1);
-    let (own_throughput, base_throughput) = throughputs(own, base.1);
-    let throughput_ratio = own_throughput.ratios_to(&base_throughput);
+    let mut metrics = cell.ratios_to(base.1);
+    let (throughput, base_throughput) = throughputs(cell, base.1);
+    let throughput_ratio = throughput.ratios_to(&base_throughput);
     if !throughput_ratio.values.is_empty() {
         metrics.insert(metric::THROUGHPUT.key, throughput_ratio.clone());
     }
     let ratio = |metric: &Metric| metrics.get(metric.key).cloned().unwrap_or_default();
-    let estimate = |own: &Series, base: &Series| {
-        PairEstimate::from_pairs(&own.pairs_with(base), Looks::from_plan(plan), tests)
+    let estimate = |values: &Series, base_values: &Series| {
+        PairEstimate::from_pairs(&values.pairs_with(base_values), Looks::from_plan(plan), tests)
     };
     let step = &plan.load.steps[key.step];
     Comparison {
@@ -195,10 +196,10 @@ fn comparison(
         streams: step.streams,
         pipeline: step.pipeline,
         pass: step.pass,
-        throughput: estimate(&own_throughput, &base_throughput),
-        cpu: estimate(&own.series(&metric::CPU), &base.1.series(&metric::CPU)),
+        throughput: estimate(&throughput, &base_throughput),
+        cpu: estimate(&cell.series(&metric::CPU), &base.1.series(&metric::CPU)),
         tie: true,
-        throughput_bound: RatioBound::from_cells(own, base.1),
+        throughput_bound: RatioBound::from_cells(cell, base.1),
         throughput_ratio,
         response_p99_ratio: ratio(&metric::RESPONSE_P99),
         cpu_per_request_ratio: ratio(&metric::CPU),
@@ -282,9 +283,12 @@ mod tests {
             let places = |id: &str| {
                 report.overview.iter().find(|r| r.subject == id).unwrap().places.unwrap()
             };
-            let (own, base) = (places(&headline.subject), places(&headline.baseline));
+            let (subject, base) = (places(&headline.subject), places(&headline.baseline));
             let is_narrow = |p: PlaceRange| (p.best, p.worst) != (1, 5);
-            assert!(!is_apart || is_narrow(own) && is_narrow(base), "{seed}: {own:?} {base:?}");
+            assert!(
+                !is_apart || is_narrow(subject) && is_narrow(base),
+                "{seed}: {subject:?} {base:?}"
+            );
         }
         assert!(alarms <= SIMULATIONS / 20, "{alarms}");
     }

@@ -118,7 +118,7 @@ impl Noise {
 /// Returns the variance of a launch's ratio that is caused by its rounds. `rounds`: the values of
 /// both arms. `None`: fewer than four rounds.
 ///
-/// It compares the sum of the even rounds with that of the odd rounds. A stall therefore has the
+/// It compares the sum of the even rounds with the sum of the odd rounds. A stall therefore has the
 /// weight of its duration, as in the ratio of the launch.
 fn round_variance(rounds: &[(f64, f64)]) -> Option<f64> {
     let half_ratio = |first: usize| {
@@ -190,10 +190,10 @@ pub fn budget(
         half_widths.fold(0.0, f64::max)
     };
     let length = possible.min_by(|a, b| worst(a).total_cmp(&worst(b))).ok_or_else(|| {
-        let least = before_s + REPEATS_FOR_INTERVAL as f64 * (overhead_s + windows_s);
+        let min_s = before_s + REPEATS_FOR_INTERVAL as f64 * (overhead_s + windows_s);
         format!(
             "--budget {budget_s:.0}s: too short for {REPEATS_FOR_INTERVAL} repeats, which take \
-             {least:.0} s\nhint: use a budget of at least {least:.0} s, or shorten the suite"
+             {min_s:.0} s\nhint: use a budget of at least {min_s:.0} s, or shorten the suite"
         )
     })?;
     let repeats = launches(length).min(f64::from(u32::MAX)) as u32;
@@ -239,8 +239,8 @@ fn unknown_pairs(plan: &Plan, known: &[(Expected, Noise)]) -> Vec<UnknownPrecisi
         })
     };
     let pairs = compared_pairs(plan).into_iter().flat_map(|(a, b)| {
-        let of_both = planned.iter().filter(move |key| key.arm == a);
-        of_both
+        let first_keys = planned.iter().filter(move |key| key.arm == a);
+        first_keys
             .filter(move |key| planned.contains(&key.with_arm(b)))
             .map(move |key| pair((a, b), key))
     });
@@ -257,7 +257,7 @@ pub fn detectable(pilot: &Run, report: &Report, repeats: u32) -> Vec<(&'static s
         let rows = variances.iter().filter(|(row, _)| row.metric == metric.key);
         let changes: Vec<f64> =
             rows.map(|(_, noise)| widths(*noise, looks, repeats, 1.0).1.exp_m1()).collect();
-        Some((metric.key, median(&changes).filter(|least| least.is_finite())?))
+        Some((metric.key, median(&changes).filter(|change| change.is_finite())?))
     };
     [&THROUGHPUT, &CPU].into_iter().filter_map(metric_change).collect()
 }
@@ -386,11 +386,11 @@ mod tests {
         // Starts differ by 2 %, and rounds within one by 4 %.
         let starts: Vec<f64> = normal.values(400, 1.0, 0.02);
         let rounds_of_start = |start: &f64| {
-            normal.values(16, *start, 0.04).into_iter().map(|own| (own, 1.0)).collect()
+            normal.values(16, *start, 0.04).into_iter().map(|ratio| (ratio, 1.0)).collect()
         };
         let rounds: Vec<Vec<(f64, f64)>> = starts.iter().map(rounds_of_start).collect();
         let mean = |rounds: &Vec<(f64, f64)>| {
-            rounds.iter().map(|(own, _)| own).sum::<f64>() / rounds.len() as f64
+            rounds.iter().map(|(ratio, _)| ratio).sum::<f64>() / rounds.len() as f64
         };
         let launches: Vec<f64> = rounds.iter().map(mean).collect();
         let noise = Noise::from_ratios(&launches, &rounds).unwrap();
@@ -433,12 +433,12 @@ mod tests {
         let run = pilot();
         let report = crate::report::report(&run);
         let planned = budget(&run, &report, (600.0, 0.0), &|_| true).unwrap();
-        let [(key, least)] = detectable(&run, &report, planned.repeats)[..] else {
+        let [(key, change)] = detectable(&run, &report, planned.repeats)[..] else {
             panic!("one metric")
         };
-        assert_eq!((key, least), ("throughput_rps", planned.rows[0].detectable));
+        assert_eq!((key, change), ("throughput_rps", planned.rows[0].detectable));
         let few = detectable(&run, &report, planned.repeats / 4)[0].1;
-        assert!((1.9..2.2).contains(&(few / least)), "{few} {least}");
+        assert!((1.9..2.2).contains(&(few / change)), "{few} {change}");
         assert_eq!(detectable(&run, &report, 1), [], "one repeat finds nothing");
     }
 

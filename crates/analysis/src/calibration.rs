@@ -219,11 +219,11 @@ impl StampsRow {
 }
 
 fn difference(
-    own: &Percentiles,
+    percentiles: &Percentiles,
     kernel: &Percentiles,
     pick: fn(&Percentiles) -> Option<f64>,
 ) -> Option<f64> {
-    Some(pick(own)? - pick(kernel)?)
+    Some(pick(percentiles)? - pick(kernel)?)
 }
 
 /// Requests to a closed port.

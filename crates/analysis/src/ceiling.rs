@@ -32,8 +32,8 @@ impl KindCeiling {
     }
 }
 
-/// Returns the ceiling to compare a load with. `None`: none of its kind was measured, or the load
-/// is not a closed loop of one thread over plain connections that stayed open to the end.
+/// Returns the ceiling to compare a load with. `None`: no ceiling of its kind was measured, or the
+/// load is not a closed loop of one thread over plain connections that stayed open to the end.
 #[must_use]
 pub fn find_for_load<'a>(
     ceilings: &'a [KindCeiling],
@@ -55,7 +55,7 @@ pub fn find_for_load<'a>(
     let in_flight_each = config.pipeline * config.streams;
     let is_same_kind = |kind: &&KindCeiling| {
         kind.is_usable()
-            && kind.in_flight_each.is_none_or(|most| in_flight_each <= most)
+            && kind.in_flight_each.is_none_or(|max| in_flight_each <= max)
             && kind.driver == config.driver
             && kind.protocol == protocol
             && kind.pipelined == (in_flight_each > 1)

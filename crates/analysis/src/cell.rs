@@ -66,7 +66,7 @@ pub struct RateChange {
 }
 
 impl RateChange {
-    /// Describes the change of the rate; `None`: it does not change, or the loop is closed.
+    /// Describes the change of the rate; `None`: the rate does not change, or the loop is closed.
     fn from_arrivals(arrivals: &Arrivals) -> Option<RateChange> {
         match arrivals {
             Arrivals::Closed | Arrivals::Constant { .. } | Arrivals::Poisson { .. } => None,

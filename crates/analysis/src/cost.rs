@@ -23,7 +23,8 @@ pub struct CostResult {
     /// repeat only.
     pub between: Option<(f64, f64)>,
     /// Part of the price for memory.
-    pub of_memory: f64,
+    #[serde(rename = "of_memory")]
+    pub memory_part: f64,
 }
 
 /// Use of 10⁹ requests on a server that uses all its CPUs fully. A server that uses the share u of
@@ -82,7 +83,7 @@ pub(crate) fn result(
     let result = CostResult {
         per_billion: price_at(cpu_us),
         between: between.map(|(low, high)| (price_at(low), price_at(high))),
-        of_memory: price_at(cpu_us) - price_without_memory,
+        memory_part: price_at(cpu_us) - price_without_memory,
     };
     Some(result).filter(|result| result.per_billion.is_finite())
 }
@@ -108,7 +109,9 @@ mod tests {
         // Half a GiB per CPU, at a tenth of the CPU's price.
         let memory = Cost { per_gib_hour: Some(0.0072), ..CPU };
         let priced = result(100.0, Some((90.0, 120.0)), held, memory).unwrap();
-        assert!((priced.per_billion - 1.1).abs() < 1e-12 && (priced.of_memory - 0.1).abs() < 1e-12);
+        assert!(
+            (priced.per_billion - 1.1).abs() < 1e-12 && (priced.memory_part - 0.1).abs() < 1e-12
+        );
         let (low, high) = priced.between.unwrap();
         assert!((low - 0.99).abs() < 1e-12 && (high - 1.32).abs() < 1e-12);
         // A tenth of every lifetime is start-up.

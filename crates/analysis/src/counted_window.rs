@@ -136,7 +136,7 @@ pub(crate) fn with_later_window(record: &LoadRecord, from_ns: u64) -> LoadRecord
 }
 
 /// Returns a result with the responses of a later window. The generator's use, the kernel's
-/// counters, HTTP/2 frames and caveats are those of the whole window.
+/// counters, HTTP/2 frames and caveats still describe the whole window.
 pub(crate) fn result_in_window(full_window: LoadResult, later_window: LoadResult) -> LoadResult {
     let LoadResult { valid, caveats, client, tcp, http2, ceiling, .. } = full_window;
     LoadResult { valid, caveats, client, tcp, http2, ceiling, ..later_window }
@@ -236,20 +236,20 @@ mod tests {
 
     #[test]
     fn machine_changes_and_short_levels_count_as_whole() {
-        for (name, of) in [
+        for (name, intervals) in [
             ("the machine got faster", levels(&[(5, 500, 0.5), (10, 1000, 1.0)])),
             ("the last level is too short", levels(&[(10, 500, 1.0), (5, 1000, 1.0)])),
             ("it got slower", levels(&[(5, 1000, 1.0), (10, 500, 1.0)])),
             ("one level", levels(&[(15, 1000, 1.0)])),
         ] {
-            assert_eq!(counted_start_s(&record(&of), JIT_SHARES), None, "{name}");
+            assert_eq!(counted_start_s(&record(&intervals), JIT_SHARES), None, "{name}");
         }
         let warming = levels(&[(5, 500, 1.0), (10, 1000, 1.0)]);
-        for of in [(0.0, 0.0), (0.04, 0.0), (0.4, 0.3)] {
+        for jit_shares in [(0.0, 0.0), (0.04, 0.0), (0.4, 0.3)] {
             assert_eq!(
-                counted_start_s(&record(&warming), of),
+                counted_start_s(&record(&warming), jit_shares),
                 None,
-                "no compiler ended its work: {of:?}"
+                "no compiler ended its work: {jit_shares:?}"
             );
         }
         let mut failing = record(&levels(&[(5, 500, 1.0), (10, 1000, 1.0)]));

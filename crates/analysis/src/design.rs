@@ -64,8 +64,7 @@ fn is_balanced(orders: &[Vec<usize>], a: usize, b: usize) -> bool {
     before.min(orders_of_pair.len() - before) >= orders_of_pair.len() / 2
 }
 
-/// Returns the place of an arm among those that take part, if the order is fixed; `None`: it is
-/// not.
+/// Returns the place of an arm among the arms that take part; `None`: the order is not fixed.
 #[must_use]
 pub(crate) fn fixed_place(plan: &Plan, arm: usize) -> Option<usize> {
     let is_fixed = Design::new(plan).is_fixed();

@@ -20,7 +20,8 @@ pub struct MachineDrops {
     pub tracking_evictions: Option<u64>,
     /// Highest number of entries seen in its table, and the limit.
     pub tracking_entries: Option<u64>,
-    pub tracking_most: Option<u64>,
+    #[serde(rename = "tracking_most")]
+    pub max_tracking_entries: Option<u64>,
     /// Packets dropped because the receive queue of their CPU was full.
     pub backlog: Option<u64>,
     /// Neighbours (ARP, NDP) that did not fit in the table.
@@ -29,7 +30,8 @@ pub struct MachineDrops {
     pub tcp_memory: Option<u64>,
     /// Memory of all TCP sockets at the end, and its limit, in pages.
     pub tcp_memory_pages: Option<u64>,
-    pub tcp_memory_most_pages: Option<u64>,
+    #[serde(rename = "tcp_memory_most_pages")]
+    pub tcp_memory_max_pages: Option<u64>,
 }
 
 impl MachineDrops {
@@ -59,12 +61,12 @@ impl MachineDrops {
             tracking: tracking.map(|counters| counters.dropped.max(counters.insert_failed)),
             tracking_evictions: tracking.map(|counters| counters.evicted),
             tracking_entries: tracking.map(|counters| counters.entries),
-            tracking_most: path.tracking_most,
+            max_tracking_entries: path.max_tracking_entries,
             backlog: path.backlog.map(|counters| counters.dropped),
             neighbours: path.neighbour_overflows,
             tcp_memory: memory_drops(&network, path),
             tcp_memory_pages: path.tcp_memory.map(|counters| counters.pages),
-            tcp_memory_most_pages: path.tcp_memory.map(|counters| counters.most_pages),
+            tcp_memory_max_pages: path.tcp_memory.map(|counters| counters.max_pages),
         }
     }
 
@@ -87,10 +89,10 @@ impl MachineDrops {
     }
 
     fn tracking_text(&self, dropped: u64) -> String {
-        match (self.tracking_entries, self.tracking_most) {
-            (Some(entries), Some(most)) => {
+        match (self.tracking_entries, self.max_tracking_entries) {
+            (Some(entries), Some(max)) => {
                 format!(
-                    "{dropped} by connection tracking, with {entries} of {most} table entries in \
+                    "{dropped} by connection tracking, with {entries} of {max} table entries in \
                      use"
                 )
             }
@@ -99,9 +101,9 @@ impl MachineDrops {
     }
 
     fn memory_text(&self, dropped: u64) -> String {
-        match (self.tcp_memory_pages, self.tcp_memory_most_pages) {
-            (Some(pages), Some(most)) => {
-                format!("{dropped} for lack of TCP memory, with {pages} of {most} pages in use")
+        match (self.tcp_memory_pages, self.tcp_memory_max_pages) {
+            (Some(pages), Some(max)) => {
+                format!("{dropped} for lack of TCP memory, with {pages} of {max} pages in use")
             }
             _ => format!("{dropped} for lack of TCP memory"),
         }
@@ -113,12 +115,12 @@ impl MachineDrops {
             tracking: self.tracking.max(other.tracking),
             tracking_evictions: self.tracking_evictions.max(other.tracking_evictions),
             tracking_entries: self.tracking_entries.max(other.tracking_entries),
-            tracking_most: self.tracking_most.max(other.tracking_most),
+            max_tracking_entries: self.max_tracking_entries.max(other.max_tracking_entries),
             backlog: self.backlog.max(other.backlog),
             neighbours: self.neighbours.max(other.neighbours),
             tcp_memory: self.tcp_memory.max(other.tcp_memory),
             tcp_memory_pages: self.tcp_memory_pages.max(other.tcp_memory_pages),
-            tcp_memory_most_pages: self.tcp_memory_most_pages.max(other.tcp_memory_most_pages),
+            tcp_memory_max_pages: self.tcp_memory_max_pages.max(other.tcp_memory_max_pages),
         }
     }
 }
@@ -161,7 +163,7 @@ fn growth_in_samples(record: &LoadRecord, party: Party) -> Option<PathUse> {
             backlog: host.and_then(|host| host.backlog),
             neighbour_overflows: host.and_then(|host| host.neighbour_overflows),
             tcp_memory: host.and_then(|host| host.tcp_memory),
-            tracking_most: None,
+            max_tracking_entries: None,
         }
     };
     let (first, last) = (record.samples.first()?, record.samples.last()?);
@@ -209,7 +211,7 @@ mod tests {
         assert_eq!((drops.tracking, drops.tracking_entries), (Some(7), Some(40)));
         let path = PathUse {
             network: Some(network_with_tracking(41, 8)),
-            tracking_most: Some(64),
+            max_tracking_entries: Some(64),
             ..PathUse::default()
         };
         record.client.machine = Some(MachineUse { path: Some(path), ..MachineUse::default() });
@@ -242,7 +244,7 @@ mod tests {
 
     #[test]
     fn receive_buffer_drops_count_under_pressure() {
-        let memory = |pages| TcpMemoryUse { pages, pressure_pages: 10, most_pages: 20 };
+        let memory = |pages| TcpMemoryUse { pages, pressure_pages: 10, max_pages: 20 };
         let network = NetworkUse { receive_queue_drops: Some(7), ..NetworkUse::default() };
         let path = |pages, memory_pressures| PathUse {
             network: Some(NetworkUse { memory_pressures, ..network }),

@@ -1,7 +1,7 @@
 //! Evaluates duets: loads that ran at the same time against servers on the same CPUs.
 //!
-//! A disturbance of the machine affects all servers of a duet equally. The procedure is that of
-//! Bulej et al., "Duet Benchmarking: Improving Measurement Accuracy in the Cloud" (ICPE 2020).
+//! A disturbance of the machine affects all servers of a duet equally. The procedure is described
+//! by Bulej et al., "Duet Benchmarking: Improving Measurement Accuracy in the Cloud" (ICPE 2020).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,7 +89,8 @@ type LoadStart = (LoadPoint, u32, u64);
 pub(crate) struct CoRunners {
     usual: BTreeMap<LoadPoint, BTreeSet<usize>>,
     arms_by_start: BTreeMap<LoadStart, BTreeSet<usize>>,
-    /// CPUs that the servers of loads at the same time used together; `None`: one is unknown.
+    /// CPUs that the servers of loads at the same time used together; `None`: the CPUs of one
+    /// server are unknown.
     cpus: BTreeMap<LoadStart, Option<f64>>,
     in_turns: BTreeSet<CellKey>,
     /// Loads that took turns with each other: each trial, and its pace.
@@ -107,7 +108,7 @@ impl CoRunners {
         {
             let began = start_time(plan, record);
             let all = cpus.entry(began).or_insert(Some(0.0));
-            *all = all.zip(cpus_used(plan, record)).map(|(others, own)| others + own);
+            *all = all.zip(cpus_used(plan, record)).map(|(others, cpus)| others + cpus);
             arms_by_start.entry(began).or_default().insert(plan.trials[record.trial].arm);
             loads.insert(began, concurrent as usize);
         }
@@ -168,13 +169,13 @@ impl CoRunners {
     }
 
     fn other_names(&self, plan: &Plan, record: &TrialRecord) -> Vec<String> {
-        let own = plan.trials[record.trial].arm;
+        let loaded_arm = plan.trials[record.trial].arm;
         let arms = self.arms_by_start.get(&start_time(plan, record)).into_iter().flatten();
-        arms.filter(|arm| **arm != own).map(|arm| plan.arms[*arm].name.clone()).collect()
+        arms.filter(|arm| **arm != loaded_arm).map(|arm| plan.arms[*arm].name.clone()).collect()
     }
 
-    /// Whether the recorded co-runners of a load are those of most repeats of its step. It is false
-    /// for a load that ran alone.
+    /// Whether the recorded co-runners of a load are the same as in most repeats of its step. It is
+    /// false for a load that ran alone.
     fn has_usual_corunners(&self, plan: &Plan, record: &TrialRecord) -> bool {
         let began = start_time(plan, record);
         let loads = record.load.concurrent_loads.map_or(1, |loads| loads as usize);
@@ -400,7 +401,7 @@ mod tests {
         assert_eq!((duet.loads, duet.planned, duet.began_ns, costs), (3, 3, 1, vec![Some(5.0); 3]));
         assert!(duet.is_usual && duet.rounds.iter().all(|round| round.throughput_rps.is_none()));
         run.trials[0].load.concurrent_loads = None;
-        assert_eq!(duets(&run).len(), 5, "one that was alone is no part of it");
+        assert_eq!(duets(&run).len(), 5, "a load that ran alone does not belong to a duet");
     }
 
     #[test]

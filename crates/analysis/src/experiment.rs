@@ -60,7 +60,8 @@ pub struct Effect {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Change")]
 pub struct ConditionChange {
-    pub what: String,
+    #[serde(rename = "what")]
+    pub name: String,
     /// `None`: withheld, because values of the environment and of requests may hold secrets, or not
     /// set.
     pub from: Option<String>,
@@ -176,7 +177,7 @@ fn single_changes(plan: &Plan, arms: &[usize]) -> Vec<(usize, usize)> {
         for from in &arms[..index] {
             let changed = changes(plan, *from, *to);
             if let [only] = changed.as_slice()
-                && known_changes.insert(only.what.clone())
+                && known_changes.insert(only.name.clone())
             {
                 pairs.push((*from, *to));
             }
@@ -213,10 +214,10 @@ fn effects(
     pairs.iter().zip(comparisons).map(effect).collect()
 }
 
-/// Describes the only change; `None`: there is none, or there are several.
+/// Describes the only change; `None`: no change, or several.
 fn single_cause(changed: &[ConditionChange], factor: Option<&str>) -> Option<String> {
     let [only] = changed else { return None };
-    let name = factor.unwrap_or(&only.what);
+    let name = factor.unwrap_or(&only.name);
     Some(match (&only.from, &only.to) {
         (Some(from), Some(to)) => format!("{name} ({from} → {to})"),
         (None, Some(to)) => format!("{name} (→ {to})"),
@@ -234,8 +235,8 @@ fn are_limits_set(run: &Run, arms: &[usize], changed: &[ConditionChange]) -> boo
     ];
     let plan = &run.header.plan;
     let is_changed = |kind: LimitKind| {
-        let name = LIMITS.iter().find(|(_, of)| *of == kind).map(|(name, _)| *name);
-        changed.iter().any(|change| Some(change.what.as_str()) == name)
+        let name = LIMITS.iter().find(|(_, limit)| *limit == kind).map(|(name, _)| *name);
+        changed.iter().any(|change| Some(change.name.as_str()) == name)
     };
     let starts = run
         .starts
@@ -286,7 +287,7 @@ impl Effect {
 
     fn reason_if(&self, is_shown: bool) -> String {
         let names = || {
-            self.changed.iter().map(|change| change.what.as_str()).collect::<Vec<_>>().join(", ")
+            self.changed.iter().map(|change| change.name.as_str()).collect::<Vec<_>>().join(", ")
         };
         match (&self.because, self.changed.len()) {
             (_, 0) if self.fixed_order => {
@@ -322,7 +323,7 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<ConditionChange> {
     let mut changes = Vec::new();
     if subject_a.name != subject_b.name {
         changes.push(ConditionChange {
-            what: "server".into(),
+            name: "server".into(),
             from: Some(subject_a.id()),
             to: Some(subject_b.id()),
         });
@@ -330,7 +331,7 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<ConditionChange> {
         let variant =
             |variant: &Option<String>| Some(variant.clone().unwrap_or_else(|| "none".into()));
         changes.push(ConditionChange {
-            what: "variant".into(),
+            name: "variant".into(),
             from: variant(&subject_a.variant),
             to: variant(&subject_b.variant),
         });
@@ -339,7 +340,7 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<ConditionChange> {
         |subject: &Subject| subject.revision.as_ref().map(|revision| revision.name.clone());
     if revision(subject_a) != revision(subject_b) {
         changes.push(ConditionChange {
-            what: "revision".into(),
+            name: "revision".into(),
             from: revision(subject_a),
             to: revision(subject_b),
         });
@@ -349,29 +350,34 @@ fn changes(plan: &Plan, a: usize, b: usize) -> Vec<ConditionChange> {
     let names: BTreeSet<&String> = values_a.keys().chain(values_b.keys()).collect();
     let differs = |name: &&&String| values_a.get(**name) != values_b.get(**name);
     let without_values =
-        |name: &&String| ConditionChange { what: (*name).clone(), from: None, to: None };
+        |name: &&String| ConditionChange { name: (*name).clone(), from: None, to: None };
     changes.extend(names.iter().filter(differs).map(without_values));
     let backends = |arm: &dyno_archive::plan::Arm| {
         let names: Vec<&str> =
             arm.backends.iter().map(|index| &*plan.backends[*index].name).collect();
         json!(names.join(", "))
     };
-    walk("back ends", &backends(arm_a), &backends(arm_b), &mut changes);
-    walk("", &arm_a.conditions.without_values(), &arm_b.conditions.without_values(), &mut changes);
+    add_changes("back ends", &backends(arm_a), &backends(arm_b), &mut changes);
+    add_changes(
+        "",
+        &arm_a.conditions.without_values(),
+        &arm_b.conditions.without_values(),
+        &mut changes,
+    );
     changes
 }
 
 /// Adds a change for each difference between two JSON values. The last part of the path names the
 /// change: `cpus` for `limits.cpus`.
-fn walk(name: &str, a: &Value, b: &Value, found: &mut Vec<ConditionChange>) {
+fn add_changes(name: &str, a: &Value, b: &Value, found: &mut Vec<ConditionChange>) {
     let text = |value: &Value| match value {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
         other => Some(other.to_string()),
     };
     visit_differences(name, a, b, &mut |path, a, b| {
-        let what = path.rsplit('.').next().unwrap_or(path).into();
-        found.push(ConditionChange { what, from: text(a), to: text(b) });
+        let name = path.rsplit('.').next().unwrap_or(path).into();
+        found.push(ConditionChange { name, from: text(a), to: text(b) });
     });
 }
 
@@ -407,8 +413,8 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
     cells.into_iter().flat_map(doses_of_cell).collect()
 }
 
-/// Returns the least-squares slope of the metric's logarithm over that of the level, for each block
-/// in which all levels count. If a block has no value, or 0, the result is empty, because the
+/// Returns the least-squares slope of the metric's logarithm over the level's logarithm, for each
+/// block in which all levels count. If a block has no value, or 0, the result is empty, because the
 /// measured values would select the remaining blocks.
 fn slopes(levels: &[f64], series: &[Series]) -> Vec<f64> {
     let logs: Vec<f64> = levels.iter().map(|level| level.ln()).collect();
@@ -512,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn dose_is_the_effect_of_doubling() {
+    fn dose_is_effect_of_doubling() {
         let arms: [(&str, u64, fn(&mut Arm)); 3] = [
             ("one", 100, |arm| arm.level = Some(1.0)),
             ("two", 200, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(2.0), Some(2.0))),
@@ -580,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn arms_outside_of_the_experiment_are_left_out() {
+    fn arms_outside_of_experiment_are_left_out() {
         let arms: [(&str, u64, fn(&mut Arm)); 3] = [
             ("one", 100, |arm| arm.level = Some(1.0)),
             ("two", 200, |arm| (arm.level, arm.conditions.limits.cpus) = (Some(2.0), Some(2.0))),
@@ -595,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_that_was_not_set_is_not_a_cause() {
+    fn limit_that_was_not_set_is_not_cause() {
         let arms: [(&str, u64, fn(&mut Arm)); 2] =
             [("whole", 100, unchanged), ("half", 80, |arm| arm.conditions.limits.cpus = Some(0.5))];
         let mut run = run(ExperimentKind::Toggle, &arms);

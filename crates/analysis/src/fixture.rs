@@ -130,7 +130,7 @@ pub fn load() -> Load {
 /// Returns a check over plain HTTP/1.1 with this observed result.
 pub fn check(name: &str, ok: bool, got: &str) -> CheckResult {
     CheckResult {
-        of_life: false,
+        is_lifecycle: false,
         name: name.into(),
         protocol: Protocol::H1,
         ok,
@@ -208,7 +208,7 @@ pub fn arm((index, subject): (usize, &Subject)) -> Arm {
 
 pub const MS: u64 = 1_000_000;
 
-/// Returns one second of load on a server. `threads`: how long each thread ran and waited for a
+/// Returns one second of load on a server. `threads`: time that each thread ran and waited for a
 /// CPU, in milliseconds.
 pub fn record_with_threads(threads: &[(u64, u64)]) -> LoadRecord {
     let used = |share: u64| PartyUse {

@@ -28,7 +28,7 @@ impl<'a> Grid<'a> {
         Grid { cells }
     }
 
-    /// Returns the cell with this key; `None`: it has no trials.
+    /// Returns the cell with this key; `None`: the cell has no trials.
     #[must_use]
     pub fn get(&self, key: CellKey) -> Option<&Cell<'a>> {
         self.cells.get(&key)

@@ -15,12 +15,12 @@ pub(crate) fn visit_differences(
     if a == b {
         return;
     }
-    let (Value::Object(own), Value::Object(other)) = (a, b) else { return visit(path, a, b) };
-    let keys: BTreeSet<&String> = own.keys().chain(other.keys()).collect();
+    let (Value::Object(map_a), Value::Object(map_b)) = (a, b) else { return visit(path, a, b) };
+    let keys: BTreeSet<&String> = map_a.keys().chain(map_b.keys()).collect();
     for key in keys {
         let value_of = |map: &Map<String, Value>| map.get(key).cloned().unwrap_or(Value::Null);
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        visit_differences(&path, &value_of(own), &value_of(other), visit);
+        visit_differences(&path, &value_of(map_a), &value_of(map_b), visit);
     }
 }
 

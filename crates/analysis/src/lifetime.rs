@@ -1,6 +1,6 @@
 //! Computes the CPU time per request of each start over its whole life, from exec on.
 //!
-//! CPU time per request of a step is that of a warm server. Over its life a server also starts,
+//! CPU time per request of a step is measured on a warm server. Over its life a server also starts,
 //! loads its code and compiles it, which costs CPU time, too.
 
 use dyno_archive::plan::{Cost, Plan};
@@ -133,7 +133,8 @@ fn points_before_trials(
     ready.map(|ns| point(ns, 0)).into_iter().chain(warm).collect()
 }
 
-/// Returns the CPU time since exec, including ended threads and processes; `None`: it was not read.
+/// Returns the CPU time since exec, including ended threads and processes; `None`: the CPU time was
+/// not read.
 fn cpu_ns(sample: &Sample, party: Party) -> Option<u64> {
     sample.party_use(party)?.cgroup.as_ref()?.cpu_ns
 }

@@ -1,4 +1,5 @@
-//! Computes the activity of the whole machine in the measured window, and that of other programs.
+//! Computes the activity of the whole machine in the measured window, and the activity of other
+//! programs.
 
 use std::collections::BTreeSet;
 

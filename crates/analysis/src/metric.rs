@@ -31,7 +31,7 @@ pub struct Metric {
     pub includes_waits: bool,
     /// Which trials of a cell count for it.
     #[serde(skip)]
-    pub over: TrialSelection,
+    pub selection: TrialSelection,
     /// Value in a trial; `None`: not measured there.
     #[serde(skip)]
     pub pick: fn(&TrialResult) -> Option<f64>,
@@ -91,12 +91,20 @@ const fn metric(
     better: Better,
     pick: fn(&TrialResult) -> Option<f64>,
 ) -> Metric {
-    Metric { key, title, unit, better, includes_waits: false, over: TrialSelection::Valid, pick }
+    Metric {
+        key,
+        title,
+        unit,
+        better,
+        includes_waits: false,
+        selection: TrialSelection::Valid,
+        pick,
+    }
 }
 
 impl Metric {
-    const fn with_selection(self, over: TrialSelection) -> Metric {
-        Metric { over, ..self }
+    const fn with_selection(self, selection: TrialSelection) -> Metric {
+        Metric { selection, ..self }
     }
 
     const fn with_waits(self) -> Metric {
@@ -117,7 +125,7 @@ impl Metric {
 
     /// Whether a trial counts for the metric.
     pub(crate) fn includes(&self, trial: &TrialResult) -> bool {
-        match self.over {
+        match self.selection {
             TrialSelection::All => true,
             TrialSelection::ValidOrLimited => trial.valid || trial.has_known_cost(),
             TrialSelection::Valid | TrialSelection::Quantile(..) => trial.valid,
@@ -130,8 +138,8 @@ impl Metric {
         if self.includes_waits && trial.duet.is_some() {
             return RepeatValue::Missing;
         }
-        if self.is_beyond(trial) {
-            return RepeatValue::Beyond;
+        if self.is_unanswered(trial) {
+            return RepeatValue::Unanswered;
         }
         (self.pick)(trial).map_or(RepeatValue::Missing, RepeatValue::Known)
     }
@@ -152,8 +160,8 @@ impl Metric {
     }
 
     /// Whether the metric is a percentile that lies among the trial's unanswered requests.
-    fn is_beyond(&self, trial: &TrialResult) -> bool {
-        match self.over {
+    fn is_unanswered(&self, trial: &TrialResult) -> bool {
+        match self.selection {
             TrialSelection::Quantile(q, percentiles) => percentiles(trial)
                 .is_some_and(|p| matches!(p.place(q), PercentilePlace::Unanswered(_))),
             TrialSelection::Valid | TrialSelection::ValidOrLimited | TrialSelection::All => false,
@@ -162,17 +170,17 @@ impl Metric {
 
     /// Whether repeats count in which only the generator's capacity was the limit.
     pub(crate) const fn includes_limited(&self) -> bool {
-        matches!(self.over, TrialSelection::ValidOrLimited)
+        matches!(self.selection, TrialSelection::ValidOrLimited)
     }
 
     pub(crate) const fn is_percentile(&self) -> bool {
-        matches!(self.over, TrialSelection::Quantile(..))
+        matches!(self.selection, TrialSelection::Quantile(..))
     }
 
     /// Whether two cells may be compared by this metric. A metric over all trials includes invalid
     /// ones, which are not in pairs.
     pub(crate) const fn has_ratios(&self) -> bool {
-        !matches!(self.over, TrialSelection::All)
+        !matches!(self.selection, TrialSelection::All)
     }
 }
 
@@ -615,11 +623,11 @@ mod tests {
         let mut trial = five_block_report().trials.remove(0);
         trial.load.response_time_us =
             Percentiles { count: 100, unanswered: 900, p50: None, ..Percentiles::default() };
-        assert_eq!(RESPONSE_P50.point(&trial), RepeatValue::Beyond);
+        assert_eq!(RESPONSE_P50.point(&trial), RepeatValue::Unanswered);
         assert_eq!(
             RESPONSE_P99.point(&trial),
             RepeatValue::Missing,
-            "of 1,000 samples 10 lie beyond it"
+            "of 1,000 samples 10 lie above it"
         );
         assert_eq!(THROUGHPUT.point(&trial), RepeatValue::Known(trial.load.throughput_rps));
         trial.valid = false;

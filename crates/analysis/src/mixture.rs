@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn repeat_with_long_stalls_is_a_mixture() {
+    fn repeat_with_long_stalls_is_mixture() {
         let stall_levels = |share: f64, longest: f64| {
             let mut trial = five_block_report().trials.remove(0);
             (trial.valid, trial.load.throughput_rps) = (true, 750.0);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn median_of_changed_repeats_is_a_mixture() {
+    fn median_of_changed_repeats_is_mixture() {
         let jump = |mean| (mean, Some((400.0, 1900.0)));
         let found = repeats(&[jump(1200.0), jump(1300.0), jump(1250.0), (1900.0, None)]).unwrap();
         assert_eq!((found.changed, found.repeats), (3, 4));

@@ -249,12 +249,12 @@ mod tests {
     use crate::stats::draws::Normal;
 
     /// Returns values of two arms with twenty blocks each, about the means of the arms.
-    fn values(of: impl Fn(usize, &mut Normal) -> f64, seed: u64) -> Vec<f64> {
+    fn values(draw_value: impl Fn(usize, &mut Normal) -> f64, seed: u64) -> Vec<f64> {
         let mut normal = Normal(seed);
-        let own: Vec<f64> = (0..40).map(|i| of(i % 20, &mut normal)).collect();
+        let values: Vec<f64> = (0..40).map(|i| draw_value(i % 20, &mut normal)).collect();
         let mean = |half: &[f64]| half.iter().sum::<f64>() / 20.0;
-        let means = [mean(&own[..20]), mean(&own[20..])];
-        own.iter().enumerate().map(|(i, value)| value - means[i / 20]).collect()
+        let means = [mean(&values[..20]), mean(&values[20..])];
+        values.iter().enumerate().map(|(i, value)| value - means[i / 20]).collect()
     }
 
     fn cpus() -> Factor {
@@ -266,11 +266,11 @@ mod tests {
         // Levels at ±1 have the variance 1, like the noise.
         let shares: Vec<(f64, f64)> = (0..200)
             .map(|seed| {
-                let own = values(
+                let values = values(
                     |block, normal| if block % 2 == 0 { 1.0 } else { -1.0 } + normal.draw(),
                     seed,
                 );
-                cpus().share(&own, 38).unwrap()
+                cpus().share(&values, 38).unwrap()
             })
             .collect();
         let mean = shares.iter().map(|(share, _)| share).sum::<f64>() / 200.0;
@@ -294,11 +294,11 @@ mod tests {
 
     #[test]
     fn constant_factor_has_no_share() {
-        let own = values(|_, normal| normal.draw(), 1);
-        assert_eq!(Factor::Levels(vec![3; 40]).share(&own, 38), None);
-        assert_eq!(Factor::Line(vec![3.0; 40]).share(&own, 38), None);
+        let values = values(|_, normal| normal.draw(), 1);
+        assert_eq!(Factor::Levels(vec![3; 40]).share(&values, 38), None);
+        assert_eq!(Factor::Line(vec![3.0; 40]).share(&values, 38), None);
         assert_eq!(
-            Factor::Levels((0..40).collect()).share(&own, 38),
+            Factor::Levels((0..40).collect()).share(&values, 38),
             None,
             "nothing would be left"
         );

@@ -25,7 +25,8 @@ pub struct DisturbedSteps {
 }
 
 impl DisturbedSteps {
-    /// Summarizes the disturbed trials. `cpus`: CPUs of the machine. `None`: there are none.
+    /// Summarizes the disturbed trials. `cpus`: CPUs of the machine. `None`: no trial was
+    /// disturbed.
     #[must_use]
     pub(crate) fn new(trials: &[TrialResult], cpus: u32) -> Option<DisturbedSteps> {
         let disturbed: Vec<&TrialResult> =

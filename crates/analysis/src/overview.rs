@@ -135,8 +135,8 @@ impl OverviewRow {
         if self.peak_is_lower_bound { PeakBound::AtLeast } else { PeakBound::Exact }
     }
 
-    /// Returns the highest known throughput of the server, over repeats, and its step. `None`: none
-    /// is known.
+    /// Returns the highest known throughput of the server, over repeats, and its step. `None`: no
+    /// throughput is known.
     #[must_use]
     pub fn highest_throughput(&self) -> Option<(&Repeated, Shape)> {
         let at_least = self.peak_at_least_rps.as_ref().zip(self.peak_at_least_at);
@@ -156,7 +156,7 @@ impl OverviewRow {
 
     /// Returns the median of [`OverviewRow::highest_throughput`].
     #[must_use]
-    pub fn most_rps(&self) -> Option<f64> {
+    pub fn max_rps(&self) -> Option<f64> {
         self.highest_throughput().and_then(|(highest, _)| highest.median)
     }
 }
@@ -174,7 +174,8 @@ pub struct InvalidFigures {
     pub cpu_us_per_request: Option<f64>,
 }
 
-/// Returns the median of a metric over the invalid repeats of a cell; `None`: there are none.
+/// Returns the median of a metric over the invalid repeats of a cell; `None`: the cell has no
+/// invalid repeats.
 fn median_of_invalid(cell: &Cell<'_>, metric: &Metric) -> Option<f64> {
     let invalid = cell.trials().iter().filter(|trial| trial.is_unexpectedly_invalid());
     let values: Vec<f64> = invalid.filter_map(|trial| metric.point(trial).known_value()).collect();
@@ -198,13 +199,13 @@ pub struct RowRatios {
 }
 
 impl RowRatios {
-    fn new(own: &OverviewRow, base: &OverviewRow) -> RowRatios {
+    fn new(row: &OverviewRow, base: &OverviewRow) -> RowRatios {
         let ratio = |pick: fn(&OverviewRow) -> Option<f64>| {
-            Some(pick(own)? / pick(base)?).filter(|ratio| ratio.is_finite())
+            Some(pick(row)? / pick(base)?).filter(|ratio| ratio.is_finite())
         };
         let peak_ratio = |bound: PeakBound| {
-            let is_known = own.peak_bound() == bound && base.peak_bound() == PeakBound::Exact;
-            ratio(OverviewRow::most_rps).filter(|_| is_known)
+            let is_known = row.peak_bound() == bound && base.peak_bound() == PeakBound::Exact;
+            ratio(OverviewRow::max_rps).filter(|_| is_known)
         };
         RowRatios {
             peak_rps: peak_ratio(PeakBound::Exact),
@@ -251,9 +252,10 @@ pub struct Tie {
 /// Returns the index of the step at which subjects are compared. `steps`: indices of a workload's
 /// steps.
 ///
-/// It is the step nearest to 64 requests in flight, among those with the pipeline depth, streams
-/// and arrivals of the first step. Of several passes it is the last, in which a server is the
-/// warmest. The number of connections is not used, because streams multiply the requests in flight.
+/// It is the step nearest to 64 requests in flight, among the steps with the pipeline depth,
+/// streams and arrivals of the first step. With several passes it is the step of the last pass, in
+/// which a server is the warmest. The number of connections is not used, because streams multiply
+/// the requests in flight.
 #[must_use]
 pub fn reference_step(all: &[Step], steps: &[usize]) -> usize {
     const REFERENCE: u64 = 64;
@@ -289,7 +291,7 @@ pub fn overview(
             .filter_map(|(index, subject)| row_maker.row(index, subject))
             .collect();
         rows.sort_by(|a, b| {
-            let peak = |row: &OverviewRow| row.most_rps().unwrap_or(-1.0);
+            let peak = |row: &OverviewRow| row.max_rps().unwrap_or(-1.0);
             a.control.cmp(&b.control).then(peak(b).total_cmp(&peak(a)))
         });
         // With a fixed order, a drift of the machine may cause the ranks.
@@ -331,7 +333,7 @@ fn rank(rows: &mut [OverviewRow], grid: &Grid<'_>, looks: Looks) -> Vec<Tie> {
 }
 
 /// Returns the tie of a group: the members that do not differ significantly from its best. `None`:
-/// there are none. A member that is significantly above the best is left out.
+/// every other member differs. A member that is significantly above the best is left out.
 fn tie<'a>(
     group: &[usize],
     ranking: &Ranking,
@@ -388,7 +390,7 @@ pub(crate) fn peaks<'a>(plan: &'a Plan, rows: &'a [OverviewRow]) -> Vec<Peak<'a>
         rps: row.peak_rps.as_ref().and_then(|peak| peak.median),
         repeats: row.peak_rps.as_ref().map_or(&[], |peak| &peak.values),
         control: row.control,
-        most_rps: row.most_rps(),
+        max_rps: row.max_rps(),
         open: &row.peak_open_steps,
         is_complete: row.peak_cell.is_some_and(|cell| !row.is_open_at(cell.step)),
     };
@@ -442,8 +444,8 @@ impl<'a> RowMaker<'a> {
         summaries: &'a [Summary],
         workload: usize,
     ) -> RowMaker<'a> {
-        let of_workload = grid.cells().filter(|(key, _)| key.workload == workload);
-        let mut steps: Vec<usize> = of_workload.map(|(key, _)| key.step).collect();
+        let cells = grid.cells().filter(|(key, _)| key.workload == workload);
+        let mut steps: Vec<usize> = cells.map(|(key, _)| key.step).collect();
         steps.sort_unstable();
         let reference = reference_step(&plan.load.steps, &steps);
         RowMaker { plan, grid, summaries, workload, reference }
@@ -557,32 +559,38 @@ impl<'a> RowMaker<'a> {
 
     /// Returns the title, with the workload if there are several and the subject has numbers of
     /// this one.
-    fn title(&self, subject: &SubjectResult, own: &[&Summary]) -> String {
-        match (self.plan.workloads.len(), own) {
+    fn title(&self, subject: &SubjectResult, summaries: &[&Summary]) -> String {
+        match (self.plan.workloads.len(), summaries) {
             (0 | 1, _) | (_, []) => subject.title.clone(),
             _ => format!("{} · {}", subject.title, self.plan.workloads[self.workload].name),
         }
     }
 
-    /// Returns the best steps of a subject. `own`: its summaries of this workload.
-    fn best(&self, index: usize, subject: &SubjectResult, own: &[&'a Summary]) -> BestSteps<'a> {
+    /// Returns the best steps of a subject. `summaries`: its summaries of this workload.
+    fn best(
+        &self,
+        index: usize,
+        subject: &SubjectResult,
+        summaries: &[&'a Summary],
+    ) -> BestSteps<'a> {
         let plan = self.plan;
         let is_closed = |s: &&&Summary| plan.load.steps[s.step].arrivals.is_closed();
-        let peak = |of: &[&'a Summary]| best(of.iter().map(|s| (&s.throughput_rps, *s)));
-        let closed: Vec<&Summary> = own.iter().filter(is_closed).copied().collect();
+        let peak =
+            |summaries: &[&'a Summary]| best(summaries.iter().map(|s| (&s.throughput_rps, *s)));
+        let closed: Vec<&Summary> = summaries.iter().filter(is_closed).copied().collect();
         // A peak at an offered rate counts only if no closed loop was measured.
-        let valid = peak(&closed).or_else(|| peak(own));
+        let valid = peak(&closed).or_else(|| peak(summaries));
         let has_failed = subject.failures.iter().any(SubjectFailure::is_servers_fault);
         let steps =
             Steps { plan, grid: self.grid, arm: index, workload: self.workload, has_failed };
         let PeakBounds { open, at_least } =
             steps.find_bounds(valid.map(|s| (s.cell, &s.throughput_rps)));
-        let of_cell = |cell: CellKey| own.iter().copied().find(|s| s.cell == cell);
-        let most = at_least.as_ref().and_then(|(cell, _)| of_cell(*cell));
+        let summary_of = |cell: CellKey| summaries.iter().copied().find(|s| s.cell == cell);
+        let at_bound = at_least.as_ref().and_then(|(cell, _)| summary_of(*cell));
         BestSteps {
             valid,
-            shown: most.or(valid),
-            is_offered: most.or(valid).is_some_and(|s| !is_closed(&&s)),
+            shown: at_bound.or(valid),
+            is_offered: at_bound.or(valid).is_some_and(|s| !is_closed(&&s)),
             open,
             at_least: at_least
                 .map(|(cell, rps)| (Shape::from_step(&plan.load.steps[cell.step]), rps)),
@@ -624,11 +632,11 @@ impl<'a> RowMaker<'a> {
     /// Builds the row of a subject.
     fn build_row(&self, index: usize, subject: &SubjectResult) -> OverviewRow {
         let plan = self.plan;
-        let own = self.summaries_of(index);
+        let summaries = self.summaries_of(index);
         let BestSteps { valid: best, shown, is_offered, open, at_least } =
-            self.best(index, subject, &own);
+            self.best(index, subject, &summaries);
         let (peak_at_least_at, peak_at_least_rps) = at_least.unzip();
-        let at_reference = own.iter().copied().find(|s| s.step == self.reference);
+        let at_reference = summaries.iter().copied().find(|s| s.step == self.reference);
         let trials = || self.grid.steps(index, self.workload).flat_map(|(_, cell)| cell.trials());
         let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);
         let peak_or_reference = shown.or(at_reference);
@@ -639,7 +647,7 @@ impl<'a> RowMaker<'a> {
             peak_cell: best.map(|s| s.cell),
             subject: subject.id.clone(),
             workload: plan.workloads[self.workload].name.clone(),
-            title: self.title(subject, &own),
+            title: self.title(subject, &summaries),
             language: subject.language.clone(),
             control: subject.control,
             baseline: plan.report.baseline.as_ref() == Some(&subject.id),
@@ -680,7 +688,7 @@ impl<'a> RowMaker<'a> {
             caveats: peak_or_reference.map(|s| s.caveats.clone()).unwrap_or_default(),
             invalid: self.invalid_figures(index, shown.is_some(), at_reference),
             absent: missing_reason(subject, self.protocol(), best.is_none()).or_else(|| {
-                not_served_reason(plan, plan.arms[index].subject).filter(|_| own.is_empty())
+                not_served_reason(plan, plan.arms[index].subject).filter(|_| summaries.is_empty())
             }),
         }
     }

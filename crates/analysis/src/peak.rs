@@ -48,8 +48,8 @@ pub enum RatioBound {
 }
 
 impl RatioBound {
-    pub(crate) fn from_cells(own: &Cell<'_>, base: &Cell<'_>) -> RatioBound {
-        match (is_open(own), is_open(base)) {
+    pub(crate) fn from_cells(cell: &Cell<'_>, base: &Cell<'_>) -> RatioBound {
+        match (is_open(cell), is_open(base)) {
             (false, false) => RatioBound::Exact,
             (true, false) => RatioBound::AtLeast,
             (false, true) => RatioBound::AtMost,
@@ -87,7 +87,7 @@ pub struct OpenStep {
 /// Bounds of a peak in addition to the best valid step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PeakBounds {
-    /// Steps at which it may be higher; empty: it is exact.
+    /// Steps at which it may be higher; empty: the peak is exact.
     pub(crate) open: Vec<OpenStep>,
     /// Highest throughput among repeats that do not count only because of the generator, and its
     /// step; `None`: not above the peak.
@@ -148,8 +148,8 @@ impl Steps<'_> {
         if closed.is_empty() { steps } else { closed }
     }
 
-    /// Returns the step as an open one; `None`: it shows that the server does not do more there, or
-    /// the server's own failures are the reason for the missing number.
+    /// Returns the step as an open one; `None`: the step shows that the server does not do more
+    /// there, or the server's own failures are the reason for the missing number.
     fn open_step(&self, step: usize, peak: Option<(CellKey, f64)>) -> Option<OpenStep> {
         let at = Shape::from_step(&self.plan.load.steps[step]);
         let in_flight = |step: usize| self.plan.load.steps[step].in_flight();

@@ -87,8 +87,8 @@ impl RoleSummary {
 }
 
 impl InsideSummary {
-    /// Returns the system calls next to those of another server, the largest difference first.
-    /// Without another server, the most frequent call comes first.
+    /// Returns the system calls next to another server's system calls, the largest difference
+    /// first. Without another server, the most frequent call comes first.
     #[must_use]
     pub fn pair_calls<'a>(&'a self, other: Option<&'a InsideSummary>) -> Vec<CallPair<'a>> {
         let there = |name: &str| other.and_then(|other| other.syscalls.get(name));

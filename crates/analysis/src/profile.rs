@@ -243,8 +243,8 @@ fn functions(stack: &Stack, frames: &[Frame]) -> Vec<Function> {
         module: None,
         kind: FunctionKind::Kernel,
     });
-    let own = stack.frames.iter().map(|frame_index| function(&frames[*frame_index as usize]));
-    std::iter::once(root).chain(own).chain(cpu_wait).collect()
+    let calls = stack.frames.iter().map(|frame_index| function(&frames[*frame_index as usize]));
+    std::iter::once(root).chain(calls).chain(cpu_wait).collect()
 }
 
 fn function(frame: &Frame) -> Function {
@@ -264,7 +264,7 @@ fn function(frame: &Frame) -> Function {
 const UNKNOWN: &str = "[unknown]";
 
 impl Flame {
-    /// Combines profiles into one flame graph; `None`: there is no sample.
+    /// Combines profiles into one flame graph; `None`: the profiles have no sample.
     #[must_use]
     pub fn from_profiles(profiles: &[&ProfileRecord], kind: SampleKind) -> Option<Flame> {
         let samples: u64 = stacks(profiles, kind).map(|(_, stack)| stack.samples).sum();
@@ -321,8 +321,8 @@ struct Tree {
     functions: Vec<Function>,
     indices: HashMap<Function, u32>,
     root: Calls,
-    /// Samples of each function: those in which it was the innermost, and all.
-    own: BTreeMap<u32, (u64, u64)>,
+    /// Sample counts of each function: as the innermost one, and anywhere in the stack.
+    sample_counts: BTreeMap<u32, (u64, u64)>,
 }
 
 /// A function in one call path, with its callees.
@@ -347,10 +347,10 @@ impl Tree {
         }
         // A recursive function counts once.
         for index in indices.iter().collect::<BTreeSet<_>>() {
-            self.own.entry(*index).or_default().1 += line.samples;
+            self.sample_counts.entry(*index).or_default().1 += line.samples;
         }
         if let Some(innermost) = indices.last() {
-            self.own.entry(*innermost).or_default().0 += line.samples;
+            self.sample_counts.entry(*innermost).or_default().0 += line.samples;
         }
     }
 
@@ -367,40 +367,39 @@ impl Tree {
     /// Returns the visible calls, each with its samples in the other profile.
     fn visible_calls(&self, samples: u64) -> impl Iterator<Item = (Node, u64)> {
         let mut nodes = Vec::new();
-        let least = (samples as f64 * MIN_SHARE).ceil() as u64;
-        self.root.list(&self.functions, 0, 0, least, &mut nodes);
+        let min_samples = (samples as f64 * MIN_SHARE).ceil() as u64;
+        self.root.list(&self.functions, 0, 0, min_samples, &mut nodes);
         nodes.into_iter()
     }
 
     fn hottest(&self, share: impl Fn(u64) -> f64, us_per_request: Option<f64>) -> Vec<HotFunction> {
-        let mut functions_by_samples: Vec<(u32, (u64, u64))> = self
-            .own
+        let mut functions: Vec<(u32, (u64, u64))> = self
+            .sample_counts
             .iter()
-            .filter(|(_, (own, _))| *own > 0)
+            .filter(|(_, (innermost, _))| *innermost > 0)
             .map(|(index, counts)| (*index, *counts))
             .collect();
-        functions_by_samples.sort_by_key(|(index, (own, _))| {
-            (std::cmp::Reverse(*own), &self.functions[*index as usize])
+        functions.sort_by_key(|(index, (innermost, _))| {
+            (std::cmp::Reverse(*innermost), &self.functions[*index as usize])
         });
-        let hot_function =
-            |(function, (own, functions_by_samples)): (u32, (u64, u64))| HotFunction {
-                function,
-                own_share: share(own),
-                share: share(functions_by_samples),
-                own_us_per_request: us_per_request.map(|us| us * share(own)),
-            };
-        functions_by_samples.into_iter().take(HOTTEST).map(hot_function).collect()
+        let hot_function = |(function, (innermost, total)): (u32, (u64, u64))| HotFunction {
+            function,
+            own_share: share(innermost),
+            share: share(total),
+            own_us_per_request: us_per_request.map(|us| us * share(innermost)),
+        };
+        functions.into_iter().take(HOTTEST).map(hot_function).collect()
     }
 
     fn by_origin(&self, share: impl Fn(u64) -> f64) -> Vec<NamedShare> {
         let mut origins: BTreeMap<String, u64> = BTreeMap::new();
-        for (index, (own, _)) in &self.own {
-            *origins.entry(origin(&self.functions[*index as usize])).or_default() += own;
+        for (index, (innermost, _)) in &self.sample_counts {
+            *origins.entry(origin(&self.functions[*index as usize])).or_default() += innermost;
         }
         let mut shares: Vec<NamedShare> = origins
             .into_iter()
-            .filter(|(_, own)| *own > 0)
-            .map(|(name, own)| NamedShare { name, share: share(own) })
+            .filter(|(_, samples)| *samples > 0)
+            .map(|(name, samples)| NamedShare { name, share: share(samples) })
             .collect();
         shares.sort_by(|a, b| b.share.total_cmp(&a.share));
         shares
@@ -423,18 +422,18 @@ impl Calls {
         functions: &[Function],
         depth: u32,
         start: u64,
-        least: u64,
+        min_samples: u64,
         nodes: &mut Vec<(Node, u64)>,
     ) {
         let mut callees: Vec<(&u32, &Calls)> = self.callees.iter().collect();
         callees.sort_by_key(|(function, _)| &functions[**function as usize]);
         let mut position = start;
         for (function, calls) in callees {
-            if calls.samples >= least && calls.samples > 0 {
+            if calls.samples >= min_samples && calls.samples > 0 {
                 let node =
                     Node { function: *function, depth, start: position, samples: calls.samples };
                 nodes.push((node, calls.other_samples));
-                calls.list(functions, depth + 1, position, least, nodes);
+                calls.list(functions, depth + 1, position, min_samples, nodes);
             }
             position += calls.samples;
         }

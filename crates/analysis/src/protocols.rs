@@ -55,9 +55,9 @@ pub fn protocols(plan: &Plan, grid: &Grid<'_>) -> Vec<ProtocolComparison> {
         let is_h2 = |w: &&(usize, &Workload)| w.1.protocol.is_h2() && w.1.page.is_none();
         for (workload, h2_workload) in plan.workloads.iter().enumerate().filter(|w| is_h2(&w)) {
             let Some(baseline) = baseline_workload(plan, h2_workload) else { continue };
-            let own = steps(plan, grid, arm, workload);
-            let Some(base) = baseline_steps(plan, grid, arm, baseline) else { continue };
-            comparisons.extend(compare(plan, &own, &base));
+            let h2_steps = steps(plan, grid, arm, workload);
+            let Some(baseline_steps) = baseline_steps(plan, grid, arm, baseline) else { continue };
+            comparisons.extend(compare(plan, &h2_steps, &baseline_steps));
         }
     }
     comparisons
@@ -119,8 +119,8 @@ fn steps<'a>(
     sorted_steps
 }
 
-/// Returns the cells to compare with: the arm's own, or, if it has none, those of the first other
-/// arm with the same server and conditions.
+/// Returns the cells to compare with: the arm's own, or, if it has none, the cells of the first
+/// other arm with the same server and conditions.
 fn baseline_steps<'a>(
     plan: &Plan,
     grid: &Grid<'a>,
@@ -155,41 +155,45 @@ fn have_same_requests(a: &Workload, b: &Workload) -> bool {
 /// Compares all pairs of steps with equally many requests in flight, pass by pass.
 fn compare(
     plan: &Plan,
-    own: &[ConcurrencyStep<'_>],
-    base: &[ConcurrencyStep<'_>],
+    h2_steps: &[ConcurrencyStep<'_>],
+    baseline_steps: &[ConcurrencyStep<'_>],
 ) -> Vec<ProtocolComparison> {
-    let is_pair = |own: &ConcurrencyStep<'_>, base: &ConcurrencyStep<'_>| {
-        (own.total(), own.pass) == (base.total(), base.pass)
+    let is_pair = |h2_step: &ConcurrencyStep<'_>, base_step: &ConcurrencyStep<'_>| {
+        (h2_step.total(), h2_step.pass) == (base_step.total(), base_step.pass)
     };
-    let partners = |own| base.iter().filter(move |base| is_pair(own, base));
-    let pairs = own.iter().flat_map(|own| partners(own).map(move |base| (own, base)));
-    pairs.filter_map(|(own, base)| comparison(plan, own, base)).collect()
+    let partners =
+        |h2_step| baseline_steps.iter().filter(move |base_step| is_pair(h2_step, base_step));
+    let pairs = h2_steps
+        .iter()
+        .flat_map(|h2_step| partners(h2_step).map(move |base_step| (h2_step, base_step)));
+    pairs.filter_map(|(h2_step, base_step)| comparison(plan, h2_step, base_step)).collect()
 }
 
-/// Compares two steps at equal requests in flight; `None`: they have no block in common.
+/// Compares two steps at equal requests in flight; `None`: the steps have no block in common.
 fn comparison(
     plan: &Plan,
-    own: &ConcurrencyStep<'_>,
-    base: &ConcurrencyStep<'_>,
+    h2_step: &ConcurrencyStep<'_>,
+    base_step: &ConcurrencyStep<'_>,
 ) -> Option<ProtocolComparison> {
-    let has_base_block = |t: &&TrialResult| base.cell.trials().iter().any(|b| b.block == t.block);
-    own.cell.trials().iter().copied().find(has_base_block)?;
+    let has_base_block =
+        |t: &&TrialResult| base_step.cell.trials().iter().any(|b| b.block == t.block);
+    h2_step.cell.trials().iter().copied().find(has_base_block)?;
     let series =
         |step: &ConcurrencyStep<'_>, metric: &Metric| step.cell.series(metric).without_turns();
-    let ratio = |metric: &Metric| series(own, metric).ratios_to(&series(base, metric));
+    let ratio = |metric: &Metric| series(h2_step, metric).ratios_to(&series(base_step, metric));
     let name = |key: CellKey| plan.workloads[key.workload].name.clone();
     Some(ProtocolComparison {
-        server: plan.subject_of(own.key.arm).name.clone(),
-        subject: plan.arms[own.key.arm].name.clone(),
-        baseline_subject: plan.arms[base.key.arm].name.clone(),
-        workload: name(own.key),
-        baseline: name(base.key),
-        in_flight: own.total(),
-        connections: own.connections,
-        streams: own.per_connection,
-        baseline_connections: base.connections,
-        baseline_pipeline: base.per_connection,
-        pass: own.pass,
+        server: plan.subject_of(h2_step.key.arm).name.clone(),
+        subject: plan.arms[h2_step.key.arm].name.clone(),
+        baseline_subject: plan.arms[base_step.key.arm].name.clone(),
+        workload: name(h2_step.key),
+        baseline: name(base_step.key),
+        in_flight: h2_step.total(),
+        connections: h2_step.connections,
+        streams: h2_step.per_connection,
+        baseline_connections: base_step.connections,
+        baseline_pipeline: base_step.per_connection,
+        pass: h2_step.pass,
         throughput_ratio: ratio(&THROUGHPUT),
         response_p99_ratio: ratio(&RESPONSE_P99),
         cpu_per_request_ratio: ratio(&CPU),
@@ -353,12 +357,12 @@ mod tests {
     fn pages_and_different_requests_are_not_compared() {
         let page =
             Workload { page: Some(Page { connections: 6 }), ..workload("two", Protocol::H2c) };
-        let over_tls = workload("two", Protocol::H2);
+        let tls_workload = workload("two", Protocol::H2);
         let mut other = workload("two", Protocol::H2c);
         other.requests[0].path = "/other".into();
         let repeats = [("a", OVER_H1, 1, (10, 1), 1), ("a", OVER_H2, 1, (1, 10), 1)];
         assert_eq!(compare_repeats(plan(&["a"]), &repeats).len(), 1);
-        for two in [page, over_tls, other] {
+        for two in [page, tls_workload, other] {
             let mut plan = plan(&["a"]);
             plan.workloads[1] = two;
             assert_eq!(compare_repeats(plan, &repeats), []);
@@ -373,7 +377,7 @@ mod tests {
 
     #[test]
     fn fewer_granted_streams_are_not_granted() {
-        let streams = |granted| StreamCounts { asked: 10, granted, most: 10 };
+        let streams = |granted| StreamCounts { asked: 10, granted, max_open: 10 };
         assert!(are_granted(&streams(None)) && are_granted(&streams(Some(10))));
         assert!(!are_granted(&streams(Some(9))));
     }

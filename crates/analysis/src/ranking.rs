@@ -11,7 +11,7 @@ use crate::stats::{Looks, PAIRS_TO_TELL_APART, Pairs, holm};
 /// `n(n − 1) / 2` tests, so p-values are adjusted (Holm).
 #[derive(Clone, Debug, Default)]
 pub struct Ranking {
-    /// Whether the series of the first index is significantly above that of the second index.
+    /// Whether the series of the first index is significantly above the series of the second index.
     above: Vec<Vec<bool>>,
     /// Whether a series has enough values for a significant difference.
     has_enough_values: Vec<bool>,
@@ -80,7 +80,7 @@ impl Ranking {
 
     /// Groups ties, with the best series first. A series joins the first group whose best is not
     /// above it, or else starts a group. Returns the group number of each series, counted from 1;
-    /// `None`: it has too few values for a significant difference.
+    /// `None`: the series has too few values for a significant difference.
     #[must_use]
     pub fn groups(&self) -> Vec<Option<usize>> {
         let mut bests: Vec<usize> = Vec::new();

@@ -137,14 +137,14 @@ pub struct RunFacts {
 }
 
 impl Report {
-    /// Returns the summary of a cell; `None`: it has no trials.
+    /// Returns the summary of a cell; `None`: the cell has no trials.
     #[must_use]
     pub fn summary(&self, cell: CellKey) -> Option<&Summary> {
         self.summaries.iter().find(|summary| summary.cell == cell)
     }
 
-    /// Returns the comparison of a cell with the baseline's; `None`: it is the baseline's, or has
-    /// no trials.
+    /// Returns the comparison of a cell with the baseline's; `None`: the cell belongs to the
+    /// baseline, or has no trials.
     #[must_use]
     pub fn comparison(&self, cell: CellKey) -> Option<&Comparison> {
         self.comparisons.iter().find(|comparison| comparison.cell == cell)

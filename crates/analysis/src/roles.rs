@@ -1,4 +1,4 @@
-//! Determines the purpose of a thread from its name and that of its process.
+//! Determines the purpose of a thread from its name and the name of its process.
 //!
 //! Runtimes name their threads. The kernel keeps 15 bytes of a name, so patterns are cut there.
 

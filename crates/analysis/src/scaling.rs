@@ -66,7 +66,8 @@ pub struct LawResult {
     pub peak_at: Option<f64>,
     /// Highest throughput by the law, or its limit; `None`: it grows without limit, or is not
     /// known, as for `peak_at`.
-    pub most_rps: Option<f64>,
+    #[serde(rename = "most_rps")]
+    pub max_rps: Option<f64>,
     /// The largest residual, as a share. Far above the noise, the law does not fit this server.
     pub worst_residual: f64,
 }
@@ -183,7 +184,7 @@ fn law_result(
     law: Law,
     points: &[Point],
     levels: &[ScalingLevel],
-    is_most_known: bool,
+    is_max_known: bool,
 ) -> LawResult {
     let laws_without_launch = leave_one_out_laws(&law, points);
     let coefficient = |pick: fn(&Law) -> f64| {
@@ -198,8 +199,8 @@ fn law_result(
         lambda: coefficient(|law| law.lambda),
         sigma: coefficient(|law| law.sigma),
         kappa: coefficient(|law| law.kappa),
-        peak_at: law.peak().filter(|_| is_most_known),
-        most_rps: law.max_throughput().filter(|_| is_most_known),
+        peak_at: law.peak().filter(|_| is_max_known),
+        max_rps: law.max_throughput().filter(|_| is_max_known),
         worst_residual: levels.iter().filter_map(|l| Some(l.residual?.abs())).fold(0.0, f64::max),
     }
 }

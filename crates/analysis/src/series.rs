@@ -10,7 +10,7 @@ use crate::stats::{Pairs, Repeated};
 pub enum RepeatValue {
     Known(f64),
     /// A percentile that lies among the unanswered: it ranks above every known value.
-    Beyond,
+    Unanswered,
     /// Not measured, or too few samples for it.
     Missing,
 }
@@ -19,7 +19,7 @@ impl RepeatValue {
     pub(crate) const fn known_value(self) -> Option<f64> {
         match self {
             RepeatValue::Known(value) => Some(value),
-            RepeatValue::Beyond | RepeatValue::Missing => None,
+            RepeatValue::Unanswered | RepeatValue::Missing => None,
         }
     }
 }
@@ -84,10 +84,10 @@ impl Series {
     /// Returns the number of repeats in which the percentile lies among the unanswered.
     #[must_use]
     pub fn unanswered_count(&self) -> usize {
-        self.by_block.iter().filter(|(_, point)| *point == RepeatValue::Beyond).count()
+        self.by_block.iter().filter(|(_, point)| *point == RepeatValue::Unanswered).count()
     }
 
-    /// Whether every repeat has a value, or one beyond all known values.
+    /// Whether every repeat has a known value or ranks above every known value.
     #[must_use]
     pub fn has_all_points(&self) -> bool {
         self.by_block.iter().all(|(_, point)| *point != RepeatValue::Missing)
@@ -101,7 +101,7 @@ impl Series {
 
     /// Returns the known value of a block.
     pub(crate) fn value_in_block(&self, block: u32) -> Option<f64> {
-        self.blocks().find(|(own, _)| *own == block).map(|(_, value)| value)
+        self.blocks().find(|(value_block, _)| *value_block == block).map(|(_, value)| value)
     }
 
     /// Returns the blocks with a known value.
@@ -127,8 +127,8 @@ impl Series {
     /// one took turns, or if they took turns with different loads.
     #[must_use]
     pub fn ratios_to(&self, base: &Series) -> Repeated {
-        let ratio = |(own, base): (RepeatValue, RepeatValue)| {
-            Some(own.known_value()? / base.known_value()?)
+        let ratio = |(value, base): (RepeatValue, RepeatValue)| {
+            Some(value.known_value()? / base.known_value()?)
         };
         let ratios: Option<Vec<f64>> =
             self.paired_with(base).map(|pair| ratio(pair).filter(|r| r.is_finite())).collect();
@@ -139,12 +139,12 @@ impl Series {
     #[must_use]
     pub fn pairs_with(&self, base: &Series) -> Pairs {
         let launches = self.ratios_to(base).values;
-        let rounds_of_block = |(block, own): (&u32, &Vec<f64>)| {
+        let rounds_of_block = |(block, rounds): (&u32, &Vec<f64>)| {
             let base_rounds = base.rounds.get(block)?;
             let have_same_turns = self.turn_starts.get(block) == base.turn_starts.get(block)
-                && own.len() == base_rounds.len();
+                && rounds.len() == base_rounds.len();
             have_same_turns
-                .then(|| own.iter().zip(base_rounds).map(|(own, base)| own / base).collect())
+                .then(|| rounds.iter().zip(base_rounds).map(|(value, base)| value / base).collect())
         };
         let rounds: Vec<Vec<f64>> = self.rounds.iter().filter_map(rounds_of_block).collect();
         // The rounds of some blocks only would be a biased selection.
@@ -155,13 +155,14 @@ impl Series {
     /// Returns, for each block that both have, the ratio to another series. Both values of each
     /// round are included if the two took turns.
     pub(crate) fn ratios_by_block(&self, base: &Series) -> Vec<(f64, Vec<(f64, f64)>)> {
-        let block_ratio = |(block, own): (u32, f64)| {
-            let ratio = own / base.value_in_block(block)?;
+        let block_ratio = |(block, value): (u32, f64)| {
+            let ratio = value / base.value_in_block(block)?;
             let have_same_turns = self.turn_starts.get(&block) == base.turn_starts.get(&block);
             let rounds = self.rounds.get(&block).zip(base.rounds.get(&block));
-            let rounds = rounds.filter(|(own, theirs)| own.len() == theirs.len());
-            let round_pairs = rounds
-                .map(|(own, theirs)| own.iter().copied().zip(theirs.iter().copied()).collect());
+            let rounds = rounds.filter(|(rounds, base_rounds)| rounds.len() == base_rounds.len());
+            let round_pairs = rounds.map(|(rounds, base_rounds)| {
+                rounds.iter().copied().zip(base_rounds.iter().copied()).collect()
+            });
             have_same_turns.then(|| (ratio, round_pairs.unwrap_or_default()))
         };
         self.blocks().filter_map(block_ratio).collect()
@@ -175,7 +176,11 @@ impl Series {
             let has_same_turns =
                 |other: &&Series| other.turn_starts.get(block) == first.turn_starts.get(block);
             let point_of = |other: &&Series| {
-                other.by_block.iter().find(|(own, _)| own == block).map(|(_, point)| *point)
+                other
+                    .by_block
+                    .iter()
+                    .find(|(other_block, _)| other_block == block)
+                    .map(|(_, point)| *point)
             };
             let others =
                 others.iter().map(|other| point_of(other).filter(|_| has_same_turns(other)));
@@ -197,7 +202,7 @@ impl Series {
 mod tests {
     use super::*;
     use crate::stats::{Looks, PairUnit};
-    use RepeatValue::{Beyond, Known, Missing};
+    use RepeatValue::{Known, Missing, Unanswered};
 
     fn series(values: &[f64]) -> Series {
         (1..).zip(values.iter().map(|value| Known(*value))).collect()
@@ -226,8 +231,8 @@ mod tests {
         let (base, higher) = (turns(7, [100.0, 101.0, 99.0]), turns(7, [102.0, 103.0, 101.0]));
         let pairs = higher.pairs_with(&base);
         assert_eq!((pairs.launches.len(), pairs.rounds.len()), (3, 3));
-        let (estimate, over) = pairs.estimate(Looks::AtTheEnd).unwrap();
-        assert_eq!(over, PairUnit::Rounds);
+        let (estimate, unit) = pairs.estimate(Looks::AtTheEnd).unwrap();
+        assert_eq!(unit, PairUnit::Rounds);
         assert!(estimate.low < estimate.ratio && estimate.ratio < estimate.high, "{estimate:?}");
         assert!((1.019..1.0201).contains(&estimate.ratio), "{estimate:?}");
         assert!(
@@ -245,26 +250,26 @@ mod tests {
 
     #[test]
     fn ratios_use_common_blocks() {
-        let own = series_from_points(&[(1, Known(2.0)), (2, Known(9.0)), (3, Known(6.0))]);
-        let base = series_from_points(&[(3, Known(2.0)), (1, Known(1.0)), (7, Beyond)]);
-        assert_eq!(own.ratios_to(&base).values, [2.0, 3.0]);
-        assert_eq!(own.ratios_to(&Series::default()).values, [0.0; 0]);
+        let values = series_from_points(&[(1, Known(2.0)), (2, Known(9.0)), (3, Known(6.0))]);
+        let base = series_from_points(&[(3, Known(2.0)), (1, Known(1.0)), (7, Unanswered)]);
+        assert_eq!(values.ratios_to(&base).values, [2.0, 3.0]);
+        assert_eq!(values.ratios_to(&Series::default()).values, [0.0; 0]);
     }
 
     #[test]
     fn pair_without_ratio_yields_no_ratios() {
-        let own = series(&[2.0, 4.0]);
-        for spoilt in [Beyond, Missing, Known(0.0)] {
+        let values = series(&[2.0, 4.0]);
+        for spoilt in [Unanswered, Missing, Known(0.0)] {
             let base = series_from_points(&[(1, Known(1.0)), (2, spoilt)]);
-            assert_eq!(own.ratios_to(&base).values, [0.0; 0], "{spoilt:?}");
+            assert_eq!(values.ratios_to(&base).values, [0.0; 0], "{spoilt:?}");
         }
-        assert_eq!(series_from_points(&[(1, Missing)]).ratios_to(&own).values, [0.0; 0]);
+        assert_eq!(series_from_points(&[(1, Missing)]).ratios_to(&values).values, [0.0; 0]);
     }
 
     #[test]
     fn unanswered_repeats_rank_above_known_values() {
         let with_unanswered =
-            series_from_points(&[(1, Known(3.0)), (2, Beyond), (3, Known(1.0)), (4, Missing)]);
+            series_from_points(&[(1, Known(3.0)), (2, Unanswered), (3, Known(1.0)), (4, Missing)]);
         assert_eq!((with_unanswered.known_count(), with_unanswered.unanswered_count()), (2, 1));
         assert_eq!(
             (with_unanswered.repeated().median, with_unanswered.repeated().values),

@@ -199,7 +199,7 @@ pub struct ServerInterval {
 /// Minimum share of the window that a busy thread runs or waits for a CPU.
 const BUSY_THREAD: f64 = 0.25;
 
-/// One party's counters in a sample, with those of the generator and the machine.
+/// One party's counters in a sample, with the counters of the generator and the machine.
 #[derive(Clone, Copy, Debug)]
 struct PartySample<'a> {
     sample: &'a Sample,
@@ -473,8 +473,7 @@ impl ServerUse {
         interval.cpu.filter(|cpu| *cpu > 0.0)
     }
 
-    /// Returns the share of the server's CPU time that threads of a role used: 0 to 1. `None`:
-    /// there are no such threads, or CPU time is 0 or unknown.
+    /// Returns the share of the server's CPU time that threads of a role used: 0 to 1. `None`: no such threads, or CPU time is 0 or unknown.
     #[must_use]
     pub fn role_share(&self, role: &str) -> Option<f64> {
         let role_s = self.by_thread_role.get(role)?.cpu_s;

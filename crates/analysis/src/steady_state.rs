@@ -171,7 +171,8 @@ fn responses_per_cpu_us(rounds: &[Round]) -> Option<Vec<f64>> {
     (2 * known.len() >= rounds.len()).then_some(known)
 }
 
-/// Returns the mean JIT share of the rounds in which it is known; `None`: it is known in no round.
+/// Returns the mean JIT share of the rounds in which it is known; `None`: the share is known in no
+/// round.
 fn jit_share(rounds: &[Round]) -> Option<f64> {
     let known: Vec<f64> = rounds.iter().filter_map(|r| r.jit_share).collect();
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
@@ -183,7 +184,7 @@ fn last_part(parts: usize, rounds: &[Round]) -> &[Round] {
 }
 
 /// Returns the factor by which positive values grow from the first to the last, by Theil and Sen's
-/// slope of their logarithms. `None`: no growth beyond noise.
+/// slope of their logarithms. `None`: the growth is within noise.
 fn growth(values: &[f64]) -> Option<f64> {
     let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
     let n = logs.len() as f64;
@@ -233,10 +234,10 @@ mod tests {
         }
     }
 
-    /// Returns the number of rounds after which the warm-up ends; `None`: not within `most`.
-    fn rounds_until_steady(most: usize, round: impl Fn(usize) -> Round) -> Option<usize> {
+    /// Returns the number of rounds after which the warm-up ends; `None`: not within `max_rounds`.
+    fn rounds_until_steady(max_rounds: usize, round: impl Fn(usize) -> Round) -> Option<usize> {
         let mut rounds = Vec::new();
-        (0..most).find_map(|i| {
+        (0..max_rounds).find_map(|i| {
             rounds.push(round(i));
             (state(&rounds) == WarmUpState::Steady).then_some(i + 1)
         })
@@ -246,7 +247,7 @@ mod tests {
     fn server_that_starts_steady_needs_fewest_rounds() {
         assert_eq!(rounds_until_steady(480, |_| round_of(90e3)), Some(MIN_ROUNDS));
         let wobbling = |i: usize| round_of(90e3 * (1.0 + 0.02 * (noise(i, 1) - 0.5)));
-        assert_eq!(rounds_until_steady(480, wobbling), Some(MIN_ROUNDS), "2 % is no trend");
+        assert_eq!(rounds_until_steady(480, wobbling), Some(MIN_ROUNDS), "2 % is not a trend");
     }
 
     /// As measured with Armeria: 578, 1,004 and 1,298 responses per second after half a second

@@ -48,7 +48,7 @@ pub fn is_answered(run: &Run, report: &Report) -> bool {
     !pairs.is_empty() && pairs.iter().all(is_pair_known)
 }
 
-/// Returns the pairs of compared arms: those of the experiment, or else all except controls and
+/// Returns the pairs of compared arms: the pairs of the experiment, or else all except controls and
 /// twins.
 pub(crate) fn compared_pairs(plan: &Plan) -> Vec<(usize, usize)> {
     let pairs = match &plan.experiment {
@@ -114,8 +114,8 @@ mod tests {
     use crate::fixture;
     use crate::stats::draws::Normal;
 
-    /// Returns a run of two servers. The throughput of the second is `ratio` times that of the
-    /// first, with a spread of 2 %.
+    /// Returns a run of two servers. The throughput of the second is `ratio` times the throughput
+    /// of the first, with a spread of 2 %.
     fn run(blocks: u32, ratio: f64, same_within: Option<f64>) -> Run {
         let named =
             |name: &str| Subject { name: name.into(), title: name.into(), ..Subject::default() };

@@ -282,8 +282,8 @@ fn equal_texts(texts: &[String]) -> Vec<usize> {
         |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     let texts_normalized: Vec<String> = texts.iter().map(normalized).collect();
     (0..texts_normalized.len())
-        .filter(|own| {
-            texts_normalized.iter().filter(|other| **other == texts_normalized[*own]).count() > 1
+        .filter(|index| {
+            texts_normalized.iter().filter(|other| **other == texts_normalized[*index]).count() > 1
         })
         .collect()
 }
@@ -337,7 +337,7 @@ fn failures(
     let refusals = starts.iter().flat_map(|s| {
         // A check of the whole life of the subject counts for every protocol, and is reported once.
         let is_own_protocol = |protocol: &Protocol, check: &CheckResult| {
-            !check.of_life || *protocol == check.protocol
+            !check.is_lifecycle || *protocol == check.protocol
         };
         let unreported =
             s.refused_protocols().into_iter().filter(|(_, check)| !message_has_check(s, check));
@@ -571,7 +571,7 @@ mod tests {
             inputs: String::new(),
             environment: BTreeMap::new(),
         };
-        let own = result(
+        let subject = result(
             [plan_subject("other"), plan::Subject { build: Some(build), ..plan_subject("own") }],
             vec![
                 started(0, (0, 0), 900, true),
@@ -580,12 +580,12 @@ mod tests {
                 started(3, (1, 2), 30, true),
             ],
         );
-        assert_eq!(own.startup_ms.listening.values, [10.0, 20.0, 30.0]);
-        assert_eq!(own.startup_ms.first_response.values, [11.0, 21.0, 31.0]);
-        assert_eq!(own.startup_ms.cpu.values, [7.0; 3]);
-        assert_eq!((own.stop_ms.values, own.stop_killed), (vec![20.0, 40.0, 60.0], 2));
-        assert_eq!((own.warm_up_s.values.len(), own.limits[0].asked.as_str()), (3, "10"));
-        let built = own.build.unwrap();
+        assert_eq!(subject.startup_ms.listening.values, [10.0, 20.0, 30.0]);
+        assert_eq!(subject.startup_ms.first_response.values, [11.0, 21.0, 31.0]);
+        assert_eq!(subject.startup_ms.cpu.values, [7.0; 3]);
+        assert_eq!((subject.stop_ms.values, subject.stop_killed), (vec![20.0, 40.0, 60.0], 2));
+        assert_eq!((subject.warm_up_s.values.len(), subject.limits[0].asked.as_str()), (3, "10"));
+        let built = subject.build.unwrap();
         assert_eq!((built.wall_s, built.cpu_s), (1.5, Some(2.5)));
     }
 
@@ -599,8 +599,8 @@ mod tests {
                     .enumerate()
                     .map(|(n, (failures_after, failed))| start(n, *failures_after, *failed))
                     .collect();
-                let own = result([plan_subject("other"), plan_subject("own")], starts);
-                own.failures.into_iter().map(|f| (f.repeat, f.failure.message)).collect()
+                let subject = result([plan_subject("other"), plan_subject("own")], starts);
+                subject.failures.into_iter().map(|f| (f.repeat, f.failure.message)).collect()
             };
         let reported = |repeat: u32, start: usize| (repeat, format!("start {start}"));
         assert_eq!(failures_after(&[((1, 0), Some(Harness))]), [reported(1, 0)]);

@@ -114,7 +114,7 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
     let verdicts: Vec<&Limiter> = counted_trials.iter().map(|t| &t.limiter).collect();
     let leading = leading_limiter(&verdicts);
     let metrics = cell.metrics();
-    let over = |metric: &Metric| {
+    let repeated = |metric: &Metric| {
         metrics.get(metric.key).map(|summary| summary.repeats.clone()).unwrap_or_default()
     };
     let step = &plan.load.steps[key.step];
@@ -133,22 +133,22 @@ fn summary(plan: &Plan, key: CellKey, cell: &Cell<'_>) -> Summary {
         in_flight: trials[0].step.in_flight,
         trials: trials.len(),
         invalid: trials.len() - valid.len(),
-        throughput_rps: over(&metric::THROUGHPUT),
-        response_p50_us: over(&metric::RESPONSE_P50),
-        response_p90_us: over(&metric::RESPONSE_P90),
-        response_p99_us: over(&metric::RESPONSE_P99),
+        throughput_rps: repeated(&metric::THROUGHPUT),
+        response_p50_us: repeated(&metric::RESPONSE_P50),
+        response_p90_us: repeated(&metric::RESPONSE_P90),
+        response_p99_us: repeated(&metric::RESPONSE_P99),
         response_unanswered: StepUnanswered::new(&response),
-        cpu_us_per_request: over(&metric::CPU),
-        memory_bytes: over(&metric::MEMORY),
-        memory_file_bytes: over(&metric::PAGE_CACHE),
-        memory_kernel_bytes: over(&metric::KERNEL_MEMORY),
-        memory_mb_s_per_request: over(&metric::MEMORY_TIME),
-        context_switches_per_request: over(&metric::CONTEXT_SWITCHES),
+        cpu_us_per_request: repeated(&metric::CPU),
+        memory_bytes: repeated(&metric::MEMORY),
+        memory_file_bytes: repeated(&metric::PAGE_CACHE),
+        memory_kernel_bytes: repeated(&metric::KERNEL_MEMORY),
+        memory_mb_s_per_request: repeated(&metric::MEMORY_TIME),
+        context_switches_per_request: repeated(&metric::CONTEXT_SWITCHES),
         backends: backend::cell_backends(cell),
         inside: InsideSummary::from_cell(cell),
         use_table: use_table(middle),
         machine: middle.machine.clone(),
-        error_share: over(&metric::ERROR_SHARE),
+        error_share: repeated(&metric::ERROR_SHARE),
         metrics,
         limiter: leading.resource,
         limiter_confidence: leading.confidence,
@@ -188,14 +188,14 @@ fn step_caveats(trials: &[&TrialResult]) -> Vec<StepCaveat> {
 /// ones, as a guess.
 fn leading_limiter(verdicts: &[&Limiter]) -> Limiter {
     let votes = |r: Resource| verdicts.iter().filter(|v| v.resource == r).count();
-    let most_votes = verdicts.iter().map(|v| votes(v.resource)).max().unwrap_or(0);
+    let max_votes = verdicts.iter().map(|v| votes(v.resource)).max().unwrap_or(0);
     let first =
-        verdicts.iter().find(|v| votes(v.resource) == most_votes).expect("a summary has trials");
-    if 2 * most_votes > verdicts.len() {
+        verdicts.iter().find(|v| votes(v.resource) == max_votes).expect("a summary has trials");
+    if 2 * max_votes > verdicts.len() {
         return Limiter::clone(first);
     }
     let doubt = format!(
-        " This is the verdict of {most_votes} of {} repeats. The other repeats have other \
+        " This is the verdict of {max_votes} of {} repeats. The other repeats have other \
          verdicts.",
         verdicts.len()
     );

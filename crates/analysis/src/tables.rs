@@ -59,7 +59,7 @@ const OVERVIEW: &[Column<OverviewRow>] = &[
     ("place_best", |r| json!(r.places.map(|p| p.best))),
     ("place_worst", |r| json!(r.places.map(|p| p.worst))),
     ("peak_is_lower_bound", |r| json!(r.peak_is_lower_bound)),
-    ("peak_at_least_rps", |r| json!(r.most_rps().filter(|_| r.peak_is_lower_bound))),
+    ("peak_at_least_rps", |r| json!(r.max_rps().filter(|_| r.peak_is_lower_bound))),
 ];
 
 /// A column of the table of trials.
@@ -116,8 +116,8 @@ const LAST_COLUMNS: &[TrialColumn] = &[
     }),
 ];
 
-/// Returns a sum over the back ends of the subject; `None`: there are none, or one value is not
-/// known.
+/// Returns a sum over the back ends of the subject; `None`: the subject has no back ends, or one
+/// value is not known.
 fn backend_sum(t: &TrialResult, pick: fn(&BackendUse) -> Option<f64>) -> Option<f64> {
     t.backends.iter().map(pick).sum::<Option<f64>>().filter(|_| !t.backends.is_empty())
 }

@@ -238,12 +238,13 @@ pub(crate) fn trial(
     let is_watched = start.is_none() || part.is_some();
     let (turns, duet) = (turns.as_ref(), duet.as_ref());
     let load_judge = LoadJudge { record, subject, requested, is_watched, turns, duet };
-    let CountedPart { own, load, server, steadiness } = load_judge.counted_load(party, &server_use);
+    let CountedPart { record: counted_record, load, server, steadiness } =
+        load_judge.counted_load(party, &server_use);
     let caveats = verdict::trial(
         &load,
         is_watched.then_some(&server),
         &TrialContext {
-            record: &own,
+            record: &counted_record,
             party,
             part,
             workload: plan.trials[record.trial].workload,
@@ -257,7 +258,7 @@ pub(crate) fn trial(
             steadiness: steadiness.as_ref(),
         },
     );
-    let backends = backend::trial_backends(plan, start, (record.trial, &own), &server);
+    let backends = backend::trial_backends(plan, start, (record.trial, &counted_record), &server);
     TrialResult {
         cell: CellKey::from_trial(&planned),
         subject: subject.name.clone(),
@@ -327,16 +328,16 @@ impl<'a> LoadJudge<'a> {
         });
         let steadiness = steadiness.map(|levels| levels.with_counted_start(from_ns));
         let Some(from_ns) = from_ns else {
-            return CountedPart { own: own_time, load, server, steadiness };
+            return CountedPart { record: own_time, load, server, steadiness };
         };
         let later = counted_window::with_later_window(&own_time, from_ns);
         let server = used(&later);
         let load = counted_window::result_in_window(load, self.load(&later, &server));
-        CountedPart { own: Cow::Owned(later), load, server, steadiness }
+        CountedPart { record: Cow::Owned(later), load, server, steadiness }
     }
 
     /// Returns the result of the trial's load, or of a part of it, with its caveats.
-    fn load(&self, own: &LoadRecord, server: &ServerUse) -> LoadResult {
+    fn load(&self, record: &LoadRecord, server: &ServerUse) -> LoadResult {
         let context = Context {
             ceiling: self.record.ceiling.clone(),
             server: self.is_watched.then_some(server),
@@ -344,7 +345,7 @@ impl<'a> LoadJudge<'a> {
             refuses: self.subject.refuses,
             checks: &self.record.checks,
         };
-        let load = with_turns(verdict::load(own, self.requested.clone(), &context), self.turns);
+        let load = with_turns(verdict::load(record, self.requested.clone(), &context), self.turns);
         match self.duet {
             Some(_) => verdict::with_caveats(load, duet::without_wait_caveats),
             None => load,
@@ -354,14 +355,14 @@ impl<'a> LoadJudge<'a> {
 
 /// The counted part of a load.
 struct CountedPart<'a> {
-    own: Cow<'a, LoadRecord>,
+    record: Cow<'a, LoadRecord>,
     load: LoadResult,
     server: ServerUse,
     steadiness: Option<Steadiness>,
 }
 
-/// Sets the throughput of the load to that of its turns. The counts of the load include responses
-/// after a turn, whose time is not part of the turns.
+/// Sets the throughput of the load to the throughput of its turns. The counts of the load include
+/// responses after a turn, whose time is not part of the turns.
 fn with_turns(load: LoadResult, turns: Option<&TurnsResult>) -> LoadResult {
     let throughput_rps =
         turns.and_then(|turns| turns.throughput_rps).unwrap_or(load.throughput_rps);

@@ -99,9 +99,9 @@ pub(crate) fn to_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
     let Some(turns) = Turns::from_record(record) else { return Cow::Borrowed(record) };
     let closes = record.window_ns.1;
     // The drain begins when the window closes, regardless of turns.
-    let own = |at: u64| turns.own_ns(at) + at.saturating_sub(closes);
+    let own_time = |at: u64| turns.own_ns(at) + at.saturating_sub(closes);
     let on_clock =
-        |at: u64| at.checked_sub(record.began_ns).map_or(at, |at| record.began_ns + own(at));
+        |at: u64| at.checked_sub(record.began_ns).map_or(at, |at| record.began_ns + own_time(at));
     let mut samples: Vec<Sample> = Vec::new();
     for mut sample in others_turns::samples_without_others_turns(record, &turns) {
         sample.at_ns = on_clock(sample.at_ns);
@@ -121,23 +121,23 @@ pub(crate) fn to_own_time(record: &LoadRecord) -> Cow<'_, LoadRecord> {
         is_same
     });
     Cow::Owned(LoadRecord {
-        window_ns: (own(record.window_ns.0), own(closes)),
+        window_ns: (own_time(record.window_ns.0), own_time(closes)),
         slices_ns: None,
-        intervals: own_intervals(record, &turns, own),
+        intervals: own_intervals(record, &turns, own_time),
         samples,
         runtime,
-        silences: record.silences.as_deref().map(|all| own_silences(all, own)),
+        silences: record.silences.as_deref().map(|all| own_silences(all, own_time)),
         ..record.clone()
     })
 }
 
 /// Returns silences in the load's own time, without those in others' turns.
-fn own_silences(silences: &[Silence], own: impl Fn(u64) -> u64) -> Vec<Silence> {
+fn own_silences(silences: &[Silence], own_time: impl Fn(u64) -> u64) -> Vec<Silence> {
     let silences_in_own_time = silences.iter().map(|s| Silence {
-        start_ns: own(s.start_ns),
-        busy_ns: own(s.busy_ns),
-        end_ns: own(s.end_ns),
-        failures_ns: s.failures_ns.map(|(first, last)| (own(first), own(last))),
+        start_ns: own_time(s.start_ns),
+        busy_ns: own_time(s.busy_ns),
+        end_ns: own_time(s.end_ns),
+        failures_ns: s.failures_ns.map(|(first, last)| (own_time(first), own_time(last))),
         ..*s
     });
     silences_in_own_time.filter(|s| s.start_ns < s.end_ns).collect()
@@ -157,13 +157,13 @@ fn copy_sockets(before: Sample, sample: &mut Sample) {
 fn own_intervals(
     record: &LoadRecord,
     turns: &Turns<'_>,
-    own: impl Fn(u64) -> u64,
+    own_time: impl Fn(u64) -> u64,
 ) -> Vec<Interval> {
     let mut intervals: Vec<Interval> = Vec::new();
     // Requests that ended in others' turns before the first own turn of a phase.
     let mut before: Option<Interval> = None;
     for interval in &record.intervals {
-        let (start_ns, end_ns) = (own(interval.start_ns), own(interval.end_ns));
+        let (start_ns, end_ns) = (own_time(interval.start_ns), own_time(interval.end_ns));
         let moved = Interval { start_ns, end_ns, ..interval.clone() };
         let is_own = interval.phase == Phase::Drain || turns.is_own(interval.start_ns);
         match intervals.last_mut().filter(|last| last.phase == interval.phase) {

@@ -45,7 +45,7 @@ pub struct KnownStep {
     pub throughput_rps: f64,
     /// CPUs that programs outside of the run used during the step. `None`: not measured.
     pub others_cpus: Option<f64>,
-    /// Caveats that make the step invalid. Empty: it is valid.
+    /// Caveats that make the step invalid. Empty: the step is valid.
     pub invalid: Vec<Code>,
     /// Whether the machine is the true cause. The step is then judged even if it is invalid.
     pub is_of_machine: bool,
@@ -143,10 +143,10 @@ pub struct Validation {
     pub machine: String,
     /// Steps whose verdicts are judged: the valid ones, and those whose true cause is the machine.
     pub judged: usize,
-    /// Share of these whose verdict is correct. `None`: none was judged.
+    /// Share of these whose verdict is correct. `None`: no verdict was judged.
     #[serde(rename = "right")]
     pub correct_share: Option<f64>,
-    /// Share of the correct verdicts that have high confidence. `None`: none is correct.
+    /// Share of the correct verdicts that have high confidence. `None`: no verdict is correct.
     #[serde(rename = "right_high")]
     pub correct_high_share: Option<f64>,
     /// Wrong verdicts with high confidence.

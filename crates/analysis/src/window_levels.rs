@@ -234,8 +234,8 @@ fn half_response_rate(interval: &IntervalValues) -> f64 {
     0.5 / (interval.end_s - interval.start_s)
 }
 
-/// Replaces the value of each interval without a response by that of half a response. `None`: too
-/// many intervals have no response.
+/// Replaces the value of each interval without a response by the value for half a response. `None`:
+/// too many intervals have no response.
 fn fill_gaps(intervals: &[IntervalValues], values: &[f64]) -> Option<Vec<f64>> {
     let empty = values.iter().filter(|value| **value == 0.0).count();
     let fill = |(interval, value): (&IntervalValues, &f64)| match *value {

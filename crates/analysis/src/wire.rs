@@ -55,7 +55,7 @@ pub fn wire(trials: &[TrialResult]) -> Vec<WireResult> {
 }
 
 fn wire_result(protocol: Protocol, trials: &[&TrialResult]) -> WireResult {
-    let over = |key: &str| {
+    let summarize = |key: &str| {
         let metric = Metric::from_key(key);
         (metric.key, Repeated::new(trials.iter().filter_map(|t| (metric.pick)(t)).collect()))
     };
@@ -66,7 +66,7 @@ fn wire_result(protocol: Protocol, trials: &[&TrialResult]) -> WireResult {
         metrics: SEGMENTS
             .into_iter()
             .chain(FRAMES)
-            .map(over)
+            .map(summarize)
             .filter(|(_, q)| !q.values.is_empty())
             .collect(),
     }

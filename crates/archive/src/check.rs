@@ -347,13 +347,9 @@ fn check_samples(all: &[Sample]) -> FileCheck {
     all.iter().try_for_each(|sample| {
         check_unique("parties of a sample", sample.parties.iter().map(|p| p.party))?;
         sample.parties.iter().try_for_each(|p| {
-            let most =
+            let max =
                 if let Party::Generator(_) = p.party { GENERATOR_THREADS } else { SUBJECT_THREADS };
-            check_maximum(
-                "the number of threads in a sample",
-                p.threads.len() as u64,
-                most as u64,
-            )?;
+            check_maximum("the number of threads in a sample", p.threads.len() as u64, max as u64)?;
             let names = p.ended.as_ref().map_or(0, Vec::len);
             check_maximum(
                 "the number of names of ended threads in a sample",
@@ -364,7 +360,7 @@ fn check_samples(all: &[Sample]) -> FileCheck {
     })
 }
 
-/// Checks that no value occurs twice. `name`: what the values are, in the plural.
+/// Checks that no value occurs twice. `name`: noun for the values, in the plural.
 pub(crate) fn check_unique<T: Ord + std::fmt::Debug>(
     name: &str,
     values: impl Iterator<Item = T>,
@@ -406,11 +402,11 @@ fn check_number_fields(field: &str, value: &Value) -> FileCheck {
 
 /// Checks that a number that may be a fraction is within its limits.
 fn check_fraction(field: &str, n: f64) -> FileCheck {
-    let most = field_limit(field) as f64;
-    if (0.0..=most).contains(&n) {
+    let max = field_limit(field) as f64;
+    if (0.0..=max).contains(&n) {
         Ok(())
     } else {
-        Err(format!("`{field}` is {n}, and must be 0 to {most}"))
+        Err(format!("`{field}` is {n}, and must be 0 to {max}"))
     }
 }
 
@@ -449,8 +445,8 @@ fn check_index(owner: &str, target: &str, index: usize, count: usize) -> FileChe
     Err(format!("{owner} refers to {target} {index}, and only {count} exist, counted from 0"))
 }
 
-fn check_maximum(name: &str, n: u64, most: u64) -> FileCheck {
-    if n <= most { Ok(()) } else { Err(format!("{name} is {n}, and must be at most {most}")) }
+fn check_maximum(name: &str, n: u64, max: u64) -> FileCheck {
+    if n <= max { Ok(()) } else { Err(format!("{name} is {n}, and must be at most {max}")) }
 }
 
 fn check_positive(name: &str, value: Option<f64>) -> FileCheck {
@@ -469,7 +465,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn profile_beyond_limits_is_refused() {
+    fn profile_above_limits_is_refused() {
         let frame =
             |name: &str| Frame { name: Some(name.into()), module: None, kind: FrameKind::Native };
         let stack = |frames: &[u32], samples| Stack {

@@ -24,8 +24,8 @@ use crate::{Plan, StartRecord, TrialRecord, check, upgrade};
 /// Version of the format, the number in [`SCHEMA`].
 const VERSION: u32 = 7;
 
-/// Returns the version of a format. `None`: it is unknown, or of a later version. Older versions
-/// are upgraded when they are read (see [`crate::upgrade`]).
+/// Returns the version of a format. `None`: the format is unknown, or is of a later version. Older
+/// versions are upgraded when they are read (see [`crate::upgrade`]).
 fn version(schema: &str) -> Option<u32> {
     let version = schema.strip_prefix("dyno.run/")?.parse().ok()?;
     (1..=VERSION).contains(&version).then_some(version)
@@ -49,8 +49,8 @@ pub enum ArchiveError {
     Write { path: PathBuf, source: io::Error },
     #[error("{path}: cannot be read as a file of a run")]
     Format { path: PathBuf, source: serde_json::Error },
-    #[error("{path}: {what}")]
-    Contents { path: PathBuf, what: String },
+    #[error("{path}: {problem}")]
+    Contents { path: PathBuf, problem: String },
     #[error("{path}: in use by another dyno process\nhint: wait until that process has ended")]
     Busy { path: PathBuf },
     #[error(
@@ -108,10 +108,10 @@ impl RunDir {
     pub fn open(path: impl Into<PathBuf>) -> Result<RunDir, ArchiveError> {
         let path = path.into();
         if path.is_file() {
-            let what =
+            let problem =
                 "is a file, and a run is a folder\nhint: name the folder that holds this file"
                     .into();
-            return Err(ArchiveError::Contents { path, what });
+            return Err(ArchiveError::Contents { path, problem });
         }
         let dir = RunDir { path, lock: None };
         dir.header()?;
@@ -368,10 +368,10 @@ fn read_trial(
 }
 
 fn check_contents(path: &Path, checked: check::FileCheck) -> Result<(), ArchiveError> {
-    checked.map_err(|what| ArchiveError::Contents {
+    checked.map_err(|problem| ArchiveError::Contents {
         path: path.into(),
-        what: format!(
-            "inconsistent contents: {what}\nhint: use another copy of the run, because this one \
+        problem: format!(
+            "inconsistent contents: {problem}\nhint: use another copy of the run, because this one \
              is damaged or mixes files of two runs"
         ),
     })
@@ -383,7 +383,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, ArchiveError> {
     if !fs::metadata(path).map_err(failed)?.is_file() {
         return Err(ArchiveError::Contents {
             path: path.into(),
-            what: "not a regular file".into(),
+            problem: "not a regular file".into(),
         });
     }
     fs::read(path).map_err(failed)
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn second_lock_of_a_run_is_refused() {
+    fn second_lock_of_run_is_refused() {
         let place = tempfile::tempdir().unwrap();
         let dir = || RunDir { path: place.path().into(), lock: None };
         let first = dir().lock().unwrap();

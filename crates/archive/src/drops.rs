@@ -36,7 +36,8 @@ pub struct TcpMemoryUse {
     /// Size above which the kernel shrinks the buffers of sockets.
     pub pressure_pages: u64,
     /// Size above which the kernel drops packets and aborts connections.
-    pub most_pages: u64,
+    #[serde(rename = "most_pages")]
+    pub max_pages: u64,
 }
 
 /// Counters of drops on the path of a load. `None`: the kernel does not report the counter.
@@ -53,8 +54,8 @@ pub struct PathUse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_memory: Option<TcpMemoryUse>,
     /// Maximum number of entries in the table of tracked connections.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tracking_most: Option<u64>,
+    #[serde(rename = "tracking_most", default, skip_serializing_if = "Option::is_none")]
+    pub max_tracking_entries: Option<u64>,
 }
 
 impl TrackingUse {

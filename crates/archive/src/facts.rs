@@ -30,8 +30,8 @@ pub struct Facts {
     pub loopback_tracked: Option<bool>,
     /// Connections that the kernel tracks at most, where it tracks loopback; `None`: it does not,
     /// or that is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tracking_most: Option<u64>,
+    #[serde(rename = "tracking_most", default, skip_serializing_if = "Option::is_none")]
+    pub max_tracking_entries: Option<u64>,
     pub dyno_version: String,
     /// The commit dyno was built from, if known.
     pub dyno_commit: Option<String>,
@@ -64,8 +64,10 @@ impl CgroupVersion {
 /// Something that could not be measured or done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Missing {
-    pub what: String,
-    pub why: String,
+    #[serde(rename = "what")]
+    pub measurement: String,
+    #[serde(rename = "why")]
+    pub reason: String,
     #[serde(rename = "mend")]
     pub hint: String,
 }

@@ -3,7 +3,7 @@
 
 const BEGINS: &str = "\nhint: ";
 
-/// Splits a message into the problem and the hint. `None`: it has no hint.
+/// Splits a message into the problem and the hint. `None`: the message has no hint.
 #[must_use]
 pub fn split(message: &str) -> (&str, Option<&str>) {
     message.split_once(BEGINS).map_or((message, None), |(problem, hint)| (problem, Some(hint)))

@@ -48,8 +48,8 @@ impl ExchangeTimes {
 /// Outcomes of the requests of one name, when a load mixes several.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestShare {
-    /// Outcomes of exchanges whose times are recorded: those of the interval's phase, and of the
-    /// measured window.
+    /// Outcomes of exchanges whose times are recorded: exchanges of the interval's phase, and of
+    /// the measured window.
     pub outcomes: Outcomes,
     /// Correct responses to requests of an earlier phase, which are among the interval's `carried`.
     pub carried_ok: u64,
@@ -175,8 +175,8 @@ pub struct Interval {
     pub by_request: Vec<RequestShare>,
     /// Responses that were checked in full; the others were checked for status and exact body.
     pub checked: u64,
-    /// Complete responses that arrived before their request had been sent in full. `None`: there
-    /// was none, or the archive is older.
+    /// Complete responses that arrived before their request had been sent in full. `None`: no such
+    /// response, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_early: Option<EarlyResponses>,
     /// Number of open connections at the end of the interval.

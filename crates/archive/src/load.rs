@@ -136,7 +136,8 @@ pub struct Http2Use {
     /// number.
     pub streams_granted: Option<u32>,
     /// Maximum number of concurrent streams on one connection.
-    pub streams_most: u64,
+    #[serde(rename = "streams_most")]
+    pub max_open_streams: u64,
     pub received: Http2Direction,
     pub sent: Http2Direction,
     /// PINGs from servers.
@@ -176,7 +177,7 @@ impl Http2Use {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        self.streams_most = self.streams_most.max(other.streams_most);
+        self.max_open_streams = self.max_open_streams.max(other.max_open_streams);
         self.received.add(&other.received);
         self.sent.add(&other.sent);
         self.pings += other.pings;
@@ -335,7 +336,7 @@ pub struct LoadRecord {
     /// Counters of the monitored parties and of the machine: a sample at each edge of the window,
     /// and some between.
     pub samples: Vec<Sample>,
-    /// Statistics of the subject's runtime, in order of time; empty: it was not queried.
+    /// Statistics of the subject's runtime, in order of time; empty: the runtime was not queried.
     pub runtime: Vec<RuntimeReading>,
     /// Probes that were attached in addition to those that always are.
     pub probes: ProbesUse,
@@ -347,7 +348,7 @@ pub struct LoadRecord {
     /// Stretches in which no response was complete, in order of time. `None`: the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silences: Option<Vec<Silence>>,
-    /// The address to which all connections went; `None`: it was not recorded.
+    /// The address to which all connections went; `None`: the address was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     #[serde(default, skip_serializing_if = "Timeouts::is_empty")]

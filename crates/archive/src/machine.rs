@@ -18,7 +18,7 @@ pub struct MachineUse {
     pub bound: bool,
     /// CPU time of all of dyno's threads, exact.
     pub own_ns: u64,
-    /// Lowest CPU quota of dyno's control group and the groups above it. `None`: there is none.
+    /// Lowest CPU quota of dyno's control group and the groups above it. `None`: no quota.
     pub quota: Option<QuotaUse>,
     /// Other processes that used these CPUs between two lists of processes, one from before and one
     /// from after the load. The largest use comes first.

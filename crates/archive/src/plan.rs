@@ -89,8 +89,8 @@ impl Plan {
     #[must_use]
     pub fn load_of_trial(&self, trial: &Trial) -> Load {
         let load = self.load_of(trial.arm);
-        let own = self.workloads[trial.workload].requests_per_connection;
-        Load { requests_per_connection: own.or(load.requests_per_connection), ..load }
+        let workload_limit = self.workloads[trial.workload].requests_per_connection;
+        Load { requests_per_connection: workload_limit.or(load.requests_per_connection), ..load }
     }
 
     /// Returns the subject of an arm.
@@ -190,7 +190,7 @@ pub struct Suite {
     pub description: String,
     /// The suite file as it was read.
     pub source: String,
-    /// Names of the selected profiles. Values of a later profile override those of earlier ones.
+    /// Names of the selected profiles. Values of a later profile override values of earlier ones.
     pub profiles: Vec<String>,
     /// Path of the suite file. Empty: the run was planned from the command line.
     pub path: String,
@@ -303,7 +303,7 @@ pub struct Revision {
 pub struct Arm {
     /// Unique name of the arm. A subject's only arm has the subject's id.
     pub name: String,
-    /// Level on the varied scale, such as a number of CPUs; `None`: there is no scale.
+    /// Level on the varied scale, such as a number of CPUs; `None`: no scale.
     pub level: Option<f64>,
     /// Index in the plan's subjects.
     pub subject: usize,
@@ -363,8 +363,7 @@ pub struct Experiment {
     pub kind: ExperimentKind,
     /// Name of the varied factor, in the user's words; `None`: the arms name it.
     pub factor: Option<String>,
-    /// Names of the arms that it made of a subject; none: all arms are its arms but those of
-    /// controls.
+    /// Names of the arms that it made of a subject; none: all arms except the arms of controls.
     pub arms: Vec<String>,
 }
 
@@ -413,7 +412,7 @@ pub enum Isolation {
 pub struct Conditions {
     pub limits: Limits,
     pub placement: Placement,
-    /// Environment that is added to that of the subject's definition.
+    /// Environment that is added to the environment in the subject's definition.
     pub env: BTreeMap<String, String>,
     /// Names of variables that the subject inherits from dyno's own environment, in addition to
     /// those that its definition names.
@@ -484,9 +483,9 @@ pub struct Backend {
     pub definition_name: String,
     pub variant: Option<String>,
     pub title: String,
-    /// Output of its version command; `None`: it has none, or was not built.
+    /// Output of its version command; `None`: the subject has no such command, or was not built.
     pub version: Option<String>,
-    /// `None`: it has no build, or was not built.
+    /// `None`: the subject has no build, or was not built.
     pub build: Option<Build>,
     /// Reason why the build failed, in words. No subject that needs the back end takes part.
     pub build_failed: Option<String>,
@@ -499,7 +498,7 @@ pub struct Backend {
     pub skipped: Option<String>,
 }
 
-/// Cost of building a subject. `wall_s` and `cpu_s` are those of the build that made the artefact,
+/// Cost of building a subject. `wall_ns` and `cpu_ns` are of the build that made the artefact,
 /// cached or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
@@ -534,7 +533,7 @@ impl Launch {
     /// Returns the party of an arm; `None`: the launch does not start the arm.
     #[must_use]
     pub fn party_of(&self, arm: usize) -> Option<Party> {
-        self.arms.iter().position(|own| *own == arm).map(Party::Subject)
+        self.arms.iter().position(|launched_arm| *launched_arm == arm).map(Party::Subject)
     }
 }
 
@@ -579,7 +578,7 @@ pub struct ReportOptions {
     /// Name of the arm that others are compared with.
     pub baseline: Option<String>,
     pub markers: Vec<Marker>,
-    /// Objective of servers at the rates of open loops; `None`: there is none.
+    /// Objective of servers at the rates of open loops; `None`: no objective.
     pub objective: Option<Objective>,
 }
 

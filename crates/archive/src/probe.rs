@@ -84,7 +84,8 @@ impl ProbesUse {
 pub struct RefusedProbe {
     pub probe: Probe,
     /// Reason, as the end of a sentence.
-    pub why: String,
+    #[serde(rename = "why")]
+    pub reason: String,
     /// Hint, as a sentence.
     #[serde(rename = "mend")]
     pub hint: String,
@@ -96,7 +97,7 @@ pub struct RefusedProbe {
 pub struct ProbePrice {
     pub probes: BTreeSet<Probe>,
     pub slices: Vec<PriceSlice>,
-    /// Reason why the price is missing, as a sentence; `None`: there is a price.
+    /// Reason why the price is missing, as a sentence; `None`: the price is known.
     pub failure: Option<String>,
 }
 

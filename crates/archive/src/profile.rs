@@ -22,7 +22,7 @@ pub struct ProfileRecord {
     pub waiting: Stacks,
     /// Reason why JIT-compiled code may lack names, as a sentence. `None`: no error.
     pub unnamed: Option<String>,
-    /// Reason why the profile is missing, as a sentence. `None`: there is a profile.
+    /// Reason why the profile is missing, as a sentence. `None`: the profile exists.
     pub failure: Option<String>,
 }
 

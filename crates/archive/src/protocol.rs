@@ -75,7 +75,7 @@ impl Protocol {
         }
     }
 
-    /// Returns the protocol with a base name, with TLS or without; `None`: it does not exist.
+    /// Returns the protocol with a base name, with TLS or without; `None`: no such protocol.
     #[must_use]
     pub fn from_base_name(name: &str, tls: bool) -> Option<Protocol> {
         Protocol::ALL.into_iter().find(|p| p.base_name() == name && p.is_tls() == tls)

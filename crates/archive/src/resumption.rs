@@ -26,7 +26,8 @@ pub struct Resumption {
 /// A difference between the first and a later part of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResumptionDifference {
-    pub what: String,
+    #[serde(rename = "what")]
+    pub name: String,
     pub before: String,
     pub now: String,
 }

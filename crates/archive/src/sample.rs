@@ -14,7 +14,7 @@ use crate::drops::{BacklogUse, TcpMemoryUse, TrackingUse};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Party {
-    /// A server under test, by its place among those of its start.
+    /// A server under test, by its position among the servers of its start.
     Subject(usize),
     /// A service that subjects need, by its place among the plan's back ends.
     Backend(usize),
@@ -52,7 +52,7 @@ pub struct Sample {
     pub parties: Vec<PartyUse>,
     pub host: Option<HostUse>,
     /// Resource use of the servers that take turns with this one, read at about the same instant.
-    /// `None`: there are none.
+    /// `None`: no other server takes turns with it.
     #[serde(rename = "beside")]
     pub co_runners: Option<OtherPartiesUse>,
 }
@@ -60,14 +60,14 @@ pub struct Sample {
 /// Total resource use of the parties of other starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherPartiesUse {
-    /// CPU time; `None`: it could not be read for every party.
+    /// CPU time; `None`: the CPU time of a party could not be read.
     pub cpu_ns: Option<u64>,
     /// Processes.
     pub pids: BTreeSet<u32>,
 }
 
 impl Sample {
-    /// Returns the readings of a party; `None`: it was not monitored.
+    /// Returns the readings of a party; `None`: the party was not monitored.
     #[must_use]
     pub fn party_use(&self, party: Party) -> Option<&PartyUse> {
         self.parties.iter().find(|used| used.party == party)
@@ -154,15 +154,16 @@ impl PartyUse {
             return group.cpu_ns;
         }
         let threads_ns = |pid: Option<u32>| -> u64 {
-            let of = self.threads.iter().filter(|thread| pid.is_none_or(|pid| thread.pid == pid));
-            of.map(|thread| thread.run_ns).sum()
+            let threads =
+                self.threads.iter().filter(|thread| pid.is_none_or(|pid| thread.pid == pid));
+            threads.map(|thread| thread.run_ns).sum()
         };
         if self.each.is_empty() {
             return Some(threads_ns(None));
         }
         // Totals of processes are in ticks of the clock, which lag behind the sum of their threads.
-        let of = |process: &ProcessUse| process.cpu_ns().max(threads_ns(Some(process.pid)));
-        Some(self.each.iter().map(|process| of(process) + process.children_cpu_ns()).sum())
+        let process_ns = |process: &ProcessUse| process.cpu_ns().max(threads_ns(Some(process.pid)));
+        Some(self.each.iter().map(|process| process_ns(process) + process.children_cpu_ns()).sum())
     }
 }
 
@@ -171,8 +172,8 @@ impl PartyUse {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessUse {
     pub pid: u32,
-    /// Clock ticks from the start of the machine to that of the process. They distinguish it from a
-    /// later process with the same number.
+    /// Clock ticks from the start of the machine to the start of the process. They distinguish it
+    /// from a later process with the same number.
     pub began_ticks: u64,
     pub user_ns: u64,
     pub sys_ns: u64,
@@ -315,7 +316,7 @@ pub struct CallsUse {
     /// Number of slices in which calls were counted.
     pub slices: u64,
     /// Number of complete responses, correct or not, that the generator received while calls were
-    /// counted; `None`: there is no generator.
+    /// counted; `None`: no generator.
     #[serde(rename = "answers")]
     pub responses: Option<u64>,
     /// Calls by name; futex calls by their operation.
@@ -373,7 +374,7 @@ impl SliceRates {
     }
 }
 
-/// System calls of one name that have returned. `None`: they were only counted.
+/// System calls of one name that have returned. `None`: the calls were only counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallUse {
     pub count: u64,
@@ -486,8 +487,8 @@ pub struct CgroupUse {
 pub struct ThreadUse {
     pub pid: u32,
     pub tid: u32,
-    /// Clock ticks from the start of the machine to that of the thread. They distinguish it from a
-    /// later thread with the same number. `None`: not read, or an older archive.
+    /// Clock ticks from the start of the machine to the start of the thread. They distinguish it
+    /// from a later thread with the same number. `None`: not read, or an older archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_ticks: Option<u64>,
     /// Name as the kernel stores it: at most 15 bytes.

@@ -12,7 +12,7 @@ pub struct SearchRecord {
     pub trial: usize,
     /// In order of time.
     pub loads: Vec<SearchLoad>,
-    /// Reason why the search ended early, as a sentence. `None`: it was completed.
+    /// Reason why the search ended early, as a sentence. `None`: the search was completed.
     pub failure: Option<String>,
 }
 

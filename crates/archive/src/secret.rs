@@ -57,7 +57,7 @@ pub fn is_possible_secret(name: &str) -> bool {
 }
 
 /// Returns whether a word of a name marks its value, as `DB_PASS` and `PGPASS` do. The last part of
-/// a word counts: a key ring is no key, and an author is no authentication.
+/// a word counts: a key ring is not a key, and an author is not authentication.
 #[must_use]
 pub fn has_secret_word(name: &str) -> bool {
     let capitals = name.to_ascii_uppercase();
@@ -115,8 +115,8 @@ pub fn may_be_secret_header(name: &str) -> bool {
 /// Words of header names that end like a mark of a secret by chance.
 const HARMLESS_WORDS: [&str; 3] = ["bypass", "compass", "monkey"];
 
-/// Complete names of parameters whose values may be secrets: `code` and `assertion` are those of
-/// OAuth 2.0 (RFC 6749 §4.1.2, RFC 7521 §4.1), `ticket` that of CAS.
+/// Complete names of parameters whose values may be secrets: `code` and `assertion` are names of
+/// OAuth 2.0 (RFC 6749 §4.1.2, RFC 7521 §4.1), `ticket` of CAS.
 const PARAMETERS: [&str; 4] = ["key", "auth", "code", "ticket"];
 
 /// Words that mark a secret outside of queries and forms, too. `key` and `code` are left out,
@@ -173,7 +173,7 @@ pub fn small_letters(name: &str) -> String {
 }
 
 /// Decodes percent-encoded characters of a part of a URL (RFC 3986 §2.1): `%74oken` is `token`. A
-/// URL within a URL may be encoded several times: `%2574oken` is `token`, too. Bytes beyond ASCII
+/// URL within a URL may be encoded several times: `%2574oken` is `token`, too. Non-ASCII bytes
 /// remain encoded, because names of secrets do not contain them.
 #[must_use]
 pub fn without_escapes(text: &str) -> String {
@@ -400,11 +400,11 @@ pub fn without_userinfo(value: &str) -> String {
 #[must_use]
 pub fn end_of_authority(text: &str) -> usize {
     let is_end = |c: char| c.is_whitespace() || "/?#\"'<>`".contains(c);
-    let most = text.find(is_end).unwrap_or(text.len());
-    let whole = &text[..most];
+    let terminator = text.find(is_end).unwrap_or(text.len());
+    let whole = &text[..terminator];
     let cuts = whole.match_indices([',', '|']).map(|(at, _)| at);
     let mut cuts = cuts.filter(|at| whole[..*at].contains('@') || !whole.contains('@'));
-    cuts.next().unwrap_or(most)
+    cuts.next().unwrap_or(terminator)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub struct Silence {
     /// Requests in flight at its end.
     pub in_flight: u64,
     /// Ends of the first and the last request that ended in it without a complete response. `None`:
-    /// there are none, or the archive is older.
+    /// no such request, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures_ns: Option<(u64, u64)>,
 }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn silences_above_20_ms_of_a_long_window_are_retained() {
+    fn silences_above_20_ms_of_long_window_are_retained() {
         const MS: u64 = 1_000_000;
         let all: Vec<Silence> =
             (0..9).map(|n| silence(1000 * n * MS, (1000 * n + 30) * MS, 1)).collect();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_worker_neither_hides_nor_causes_a_silence() {
+    fn idle_worker_neither_hides_nor_causes_silence() {
         let stuck = silence(100, 900, 1);
         let idle = Silence {
             start_ns: 50,

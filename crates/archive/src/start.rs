@@ -21,12 +21,13 @@ pub struct StartRecord {
     pub launch: usize,
     /// Whether the start continues a launch of an interrupted run (`dyno run --resume`).
     pub resumed: bool,
-    /// A fixed piece of work right before the start; `None`: it was not run, or could not be timed.
+    /// A fixed piece of work right before the start; `None`: the work was not run, or could not be
+    /// timed.
     pub canary: Option<Canary>,
     /// Parts in the order of their starts: back ends, then the subject. Empty if dyno loaded a
     /// running server and started nothing.
     pub parts: Vec<PartStart>,
-    /// Reason why the start ended early; `None`: it ran as planned.
+    /// Reason why the start ended early; `None`: the start ran as planned.
     pub failure: Option<Failure>,
 }
 
@@ -56,7 +57,7 @@ pub struct CanaryPiece {
 }
 
 impl StartRecord {
-    /// Returns one of the parts; `None`: it was never started.
+    /// Returns one of the parts; `None`: the part was never started.
     #[must_use]
     pub fn part(&self, party: Party) -> Option<&PartStart> {
         self.parts.iter().find(|part| part.party == party)
@@ -82,7 +83,7 @@ impl StartRecord {
         let mut all = BTreeMap::new();
         let before = self.subject().into_iter().flat_map(|part| &part.checks_before);
         for check in before.filter(|check| check.is_broken()) {
-            check.counts_over().iter().for_each(|protocol| {
+            check.counted_protocols().iter().for_each(|protocol| {
                 all.entry(*protocol).or_insert(check);
             });
         }
@@ -96,10 +97,10 @@ pub struct PartStart {
     pub party: Party,
     /// Name in the plan.
     pub name: String,
-    /// `None`: it could not be started.
+    /// Process ID; `None`: the part could not be started.
     pub pid: Option<u32>,
     pub startup: Option<Startup>,
-    /// Warm-up before the first trial; `None`: there was none, or the part ended before it.
+    /// Warm-up before the first trial; `None`: no warm-up, or the part ended before it.
     pub warmup: Option<WarmUp>,
     /// The program of its busiest process; `None`: not inspected, or not permitted.
     pub binary: Option<Binary>,
@@ -107,7 +108,8 @@ pub struct PartStart {
     pub idle: Option<IdleUse>,
     /// Cost of the probes attached to it; `None`: not requested, or no probe was available.
     pub probe_price: Option<ProbePrice>,
-    /// Time to load its data, nanoseconds; `None`: it has no data to load, or failed before that.
+    /// Time to load its data, nanoseconds; `None`: the part has no data to load, or failed before
+    /// that.
     pub seeded_ns: Option<u64>,
     /// Contract checks before the load.
     pub checks_before: Vec<CheckResult>,
@@ -121,7 +123,7 @@ pub struct PartStart {
     /// archive does not separate them, or the part was not started.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inherited: BTreeMap<String, String>,
-    /// Files in its folder that did not exist when the run was planned; `None`: there are none.
+    /// Files in its folder that did not exist when the run was planned; `None`: no new files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_files: Option<NewFiles>,
     pub stop: Option<StopRecord>,
@@ -245,17 +247,19 @@ impl WarmUp {
     /// Returns the number of requests of a workload without a correct response.
     #[must_use]
     pub fn failed_requests(&self, workload: usize) -> u64 {
-        let own = self.slices.iter().filter(|slice| slice.workload == workload);
-        let in_slices =
-            own.map(|slice| slice.responses.saturating_sub(slice.correct_responses)).sum();
+        let workload_slices = self.slices.iter().filter(|slice| slice.workload == workload);
+        let in_slices = workload_slices
+            .map(|slice| slice.responses.saturating_sub(slice.correct_responses))
+            .sum();
         self.failures.get(&workload).copied().unwrap_or_default().max(in_slices)
     }
 
     /// Returns the number of requests of all workloads without a correct response.
     #[must_use]
     pub fn all_failed_requests(&self) -> u64 {
-        let of_slices = self.slices.iter().map(|slice| slice.workload);
-        let workloads: BTreeSet<usize> = self.failures.keys().copied().chain(of_slices).collect();
+        let slice_workloads = self.slices.iter().map(|slice| slice.workload);
+        let workloads: BTreeSet<usize> =
+            self.failures.keys().copied().chain(slice_workloads).collect();
         workloads.into_iter().map(|workload| self.failed_requests(workload)).sum()
     }
 }
@@ -304,9 +308,9 @@ pub struct WarmUpSlice {
 #[must_use]
 pub fn allowed_cpus(limits: &[LimitReadBack], planned: &Placement, asked: &Limits) -> f64 {
     let read = |kind: LimitKind| limits.iter().find(|l| l.kind == kind)?.read_back.as_deref();
-    let of_kernel =
+    let kernel_cpus =
         read(LimitKind::Cpus).or_else(|| read(LimitKind::CpusByAffinity)).and_then(count_cpus);
-    let cpus = of_kernel.unwrap_or(planned.subject.len()).max(1) as f64;
+    let cpus = kernel_cpus.unwrap_or(planned.subject.len()).max(1) as f64;
     asked.cpus.filter(|_| read(LimitKind::CpuQuota).is_some()).map_or(cpus, |quota| quota.min(cpus))
 }
 
@@ -471,7 +475,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inherited_variables_exclude_variables_of_a_start() {
+    fn inherited_variables_exclude_variables_of_start() {
         let map = |all: &[(&str, &str)]| -> BTreeMap<String, String> {
             all.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
         };

@@ -13,8 +13,8 @@ pub enum Amount {
     Woken,
 }
 
-/// Returns the meaning of the sum of a call's results; `None`: it has none, such as a sum of
-/// descriptors or addresses.
+/// Returns the meaning of the sum of a call's results; `None`: the sum has no meaning, such as a
+/// sum of descriptors or addresses.
 #[must_use]
 pub fn amount(call: &str) -> Option<Amount> {
     Some(match call {

@@ -150,7 +150,7 @@ impl Times {
     }
 
     /// Returns the value at quantile `q`, 0 to 1: the longest duration of the bucket with the
-    /// sample of rank ⌈q·n⌉. `None`: there are no samples.
+    /// sample of rank ⌈q·n⌉. `None`: no samples.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
         if q == 0.0 {
@@ -160,7 +160,7 @@ impl Times {
     }
 
     /// Returns the sample of this rank, counted from 1 for the shortest: the longest duration of
-    /// its bucket. `None`: there are fewer samples.
+    /// its bucket. `None`: fewer samples.
     #[must_use]
     pub fn at_rank(&self, rank: u64) -> Option<u64> {
         let mut samples = 0;
@@ -363,9 +363,9 @@ mod v2 {
         let mut content = Vec::new();
         // A few bytes of a malicious file could inflate to gigabytes. No valid payload is longer
         // than all counters at their longest.
-        let most = HEADER_BYTES + super::layout::BUCKETS * LONGEST_COUNTER;
+        let max_bytes = HEADER_BYTES + super::layout::BUCKETS * LONGEST_COUNTER;
         ZlibDecoder::new(remainder)
-            .take(most as u64)
+            .take(max_bytes as u64)
             .read_to_end(&mut content)
             .map_err(|error| error.to_string())?;
         let (header, payload) = content.split_at_checked(HEADER_BYTES).ok_or("truncated")?;
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn out_of_range_duration_is_recorded_at_the_bound() {
+    fn out_of_range_duration_is_recorded_at_bound() {
         let times = times(&[0, u64::MAX]);
         assert_eq!(times.count(), 2);
         assert_eq!(times.min(), Some(1));
@@ -498,7 +498,7 @@ mod tests {
         .chain(
             [[&[0xFF; 9][..], &[2]].concat(), [&[0xFE; 9][..], &[0xFE; 9]].concat()].map(
                 |payload| {
-                    // A run of zeros beyond every index; counts whose sum does not fit.
+                    // A run of zeros longer than the index range; counts whose sum does not fit.
                     STANDARD.encode(v2::write(&payload))
                 },
             ),

@@ -21,7 +21,8 @@ pub struct CheckResult {
     /// Whether the subject is known to fail the check, and takes part nevertheless.
     pub waived: bool,
     /// Whether it is a lifecycle check, which has a separate start and counts for every protocol.
-    pub of_life: bool,
+    #[serde(rename = "of_life")]
+    pub is_lifecycle: bool,
     /// Empty in older archives, which do not record it.
     pub asked: String,
     /// Empty in older archives, which do not record it.
@@ -39,8 +40,8 @@ impl CheckResult {
 
     /// Returns the protocols for which the check counts.
     #[must_use]
-    pub fn counts_over(&self) -> &[Protocol] {
-        if self.of_life { &Protocol::OF_SERVERS } else { std::slice::from_ref(&self.protocol) }
+    pub fn counted_protocols(&self) -> &[Protocol] {
+        if self.is_lifecycle { &Protocol::OF_SERVERS } else { std::slice::from_ref(&self.protocol) }
     }
 
     /// Returns the observation; for a failed check, with the expectation.

@@ -35,7 +35,8 @@ pub struct ImportChange {
     /// A word for the kind, such as `connection-header`.
     pub kind: String,
     /// The change, with its reason.
-    pub what: String,
+    #[serde(rename = "what")]
+    pub description: String,
     /// Occurrences.
     pub count: u64,
     /// The first 64 names of headers, options or places, each once.
@@ -116,8 +117,8 @@ impl Request {
 }
 
 impl Expect {
-    /// Returns the length of the expected exact body, bytes; `None`: there is no such body, or it
-    /// contains `{request.NAME}` and depends on the subject.
+    /// Returns the length of the expected exact body, bytes; `None`: no exact body is expected, or
+    /// the body contains `{request.NAME}` and depends on the subject.
     #[must_use]
     pub fn body_bytes(&self) -> Option<usize> {
         let Body(body) = self.body.as_ref()?;
@@ -174,10 +175,10 @@ mod tests {
 
     #[test]
     fn body_bytes_of_subject_specific_body_is_none() {
-        let of =
+        let body_bytes =
             |text: &str| Expect { body: Some(Body(text.into())), ..Expect::default() }.body_bytes();
         assert_eq!(
-            (of("Hello"), of("{request.word}"), Expect::default().body_bytes()),
+            (body_bytes("Hello"), body_bytes("{request.word}"), Expect::default().body_bytes()),
             (Some(5), None, None)
         );
     }

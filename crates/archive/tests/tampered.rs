@@ -13,8 +13,8 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run")
 }
 
-/// Why a copy of the golden run is refused in which the load of a trial was changed; `None`: it is
-/// read.
+/// Returns why a copy of the golden run with a changed load of a trial is refused. `None`: the copy
+/// is accepted.
 fn refusal(change: &dyn Fn(&mut Value)) -> Option<String> {
     refusal_of("trials/0003.json", &|trial| change(&mut trial["load"]))
 }
@@ -105,10 +105,10 @@ fn contradiction_of_plan_or_machine_is_refused() {
     });
 }
 
-/// The load of a trial is that of another one, or was in another's turn.
+/// The load of a trial belongs to another trial, or was in another trial's turn.
 #[test]
 fn trials_that_were_not_measured_apart_are_refused() {
-    let of = |change: &dyn Fn(&mut Value, &Value)| {
+    let read_error = |change: &dyn Fn(&mut Value, &Value)| {
         let folder = copied();
         let trial = |n: usize| folder.path().join(format!("trials/000{n}.json"));
         // Two trials of one step.
@@ -123,16 +123,17 @@ fn trials_that_were_not_measured_apart_are_refused() {
         }
         RunDir::open(folder.path()).and_then(|dir| dir.read()).err().map(|error| error.to_string())
     };
-    let copy = of(&|second, first| *second = first.clone()).unwrap();
+    let copy = read_error(&|second, first| *second = first.clone()).unwrap();
     assert!(copy.contains("trials 0 and 2 have the same load"), "{copy}");
-    let overlaps = of(&|second, _| second["slices_ns"] = json!([[4, 9], [15, 20]])).unwrap();
+    let overlaps =
+        read_error(&|second, _| second["slices_ns"] = json!([[4, 9], [15, 20]])).unwrap();
     assert!(overlaps.contains("the turns of trials 0, 2"), "{overlaps}");
-    assert_eq!(of(&|second, _| second["slices_ns"] = json!([[5, 10], [15, 20]])), None);
+    assert_eq!(read_error(&|second, _| second["slices_ns"] = json!([[5, 10], [15, 20]])), None);
 }
 
 /// Every outcome but a correct response, in the intervals alone, and in place of a correct one.
 #[test]
-fn one_failure_more_is_refused() {
+fn additional_failure_is_refused() {
     for &outcome in Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Ok) {
         let place = outcome.name();
         let said = if outcome.is_completed() { "statuses of" } else { "failures in the intervals" };
@@ -311,7 +312,7 @@ fn plans_whose_blocks_differ_are_refused() {
 
 /// A server's own statistics may be any numbers.
 #[test]
-fn runtime_values_of_a_server_are_read_whatever_they_are() {
+fn any_runtime_values_of_server_are_accepted() {
     let with = |value: Value| {
         refusal(&|load| {
             let at = load["began_ns"].clone();

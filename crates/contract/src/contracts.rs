@@ -405,7 +405,7 @@ impl Check {
         format!("{} over {protocol}", self.name)
     }
 
-    /// Returns whether one of these names is that of the check, or of the check at this protocol.
+    /// Returns whether one of these names is the name of the check, alone or with this protocol.
     #[must_use]
     pub fn is_named_in(&self, names: &[String], protocol: Protocol) -> bool {
         names.contains(&self.name) || names.contains(&self.name_at_protocol(protocol))

@@ -43,7 +43,7 @@ impl Problem {
 pub enum ServerLoad {
     /// No other client sends it requests.
     Idle,
-    /// It is told to end during the check: it must respond, and there is no second try.
+    /// It is told to end during the check: it must respond, and has no second try.
     Ending,
     /// It is under load: a late response, or a closed connection, does not break a promise.
     Loaded,
@@ -127,7 +127,7 @@ pub fn result(
         ok,
         has_response,
         waived: false,
-        of_life: check.life.is_some(),
+        is_lifecycle: check.life.is_some(),
         asked: request_text(check, client),
         expected: expectation_text(check),
         got,

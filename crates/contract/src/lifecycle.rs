@@ -114,7 +114,8 @@ impl Sighting {
 }
 
 impl LifecyclePromise {
-    /// Reads the promise of a check's table; `None`: it has no promise, or one with a mistake.
+    /// Reads the promise of a check's table; `None`: the table has no promise, or the promise has a
+    /// mistake.
     pub(crate) fn from_keys(keys: &mut Keys<'_>) -> Option<LifecyclePromise> {
         let look = keys.optional::<PromiseKind>("life");
         let prints = keys.parse("prints", check_prints);

@@ -14,11 +14,11 @@ pub const CONNECT: Duration = Duration::from_secs(1);
 /// deadline.
 pub const ATTEMPT: Duration = Duration::from_secs(2);
 
-/// Time-out of one contract check. Beyond it the check has failed without a response.
+/// Time-out of one contract check. After it the check has failed without a response.
 pub const CHECK: Duration = Duration::from_secs(5);
 
 /// Time-out of the second try of a check, in which each response has the time of a whole check.
-/// Beyond it the check has failed with late responses.
+/// After it the check has failed with late responses.
 pub const SECOND_TRY: Duration = Duration::from_secs(60);
 
 /// Maximum number of bytes of a response's body that are stored. A longer body is an error if the

@@ -254,7 +254,8 @@ impl Uring {
         }
     }
 
-    /// Converts a completion of the ring into one of the engine; `None`: it has no further effect.
+    /// Converts a completion of the ring into one of the engine; `None`: the completion has no
+    /// further effect.
     fn interpret(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
         let data = entry.user_data();
         let conn = data as u32;

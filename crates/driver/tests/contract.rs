@@ -330,7 +330,7 @@ fn closed_connection_reports_nothing<A: DriverUnderTest>() {
             log.bytes(1).len() == round * correct_response().len()
         });
         assert_eq!(log.completions.iter().filter(|(c, _)| c.conn == 0).count(), reported);
-        // The slot can be reused, and its responses are those of the new connection.
+        // The slot can be reused, and its responses belong to the new connection.
         log.connect(0);
         let from = log.bytes(0).len();
         log.driver.send(0, &get());

@@ -29,7 +29,7 @@ const FLOOD: &str = "control frames flood in while their answers wait unread (RF
 /// A driver that records the most bytes that waited in its memory.
 struct QueueObserver<D> {
     driver: D,
-    most_waiting: u64,
+    max_waiting: u64,
 }
 
 impl<D: Driver> Driver for QueueObserver<D> {
@@ -43,7 +43,7 @@ impl<D: Driver> Driver for QueueObserver<D> {
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {
         self.driver.send(conn, bytes);
-        self.most_waiting = self.most_waiting.max(self.driver.queued_bytes(conn).waiting);
+        self.max_waiting = self.max_waiting.max(self.driver.queued_bytes(conn).waiting);
     }
 
     fn close(&mut self, conn: ConnId) {
@@ -146,7 +146,7 @@ fn config() -> WorkerConfig {
 /// Runs a load until the server has incremented `done`. Returns the report and the most bytes that
 /// waited.
 fn run<D: Driver>(driver: D, done: &AtomicU64) -> (WorkerReport, u64) {
-    let mut driver = QueueObserver { driver, most_waiting: 0 };
+    let mut driver = QueueObserver { driver, max_waiting: 0 };
     let mut worker = Worker::new(config());
     let mut begin = None;
     dyno_engine::run(
@@ -158,7 +158,7 @@ fn run<D: Driver>(driver: D, done: &AtomicU64) -> (WorkerReport, u64) {
     );
     let report = worker.report();
     assert!(report.books.balance(), "{:?}", report.books);
-    (report, driver.most_waiting)
+    (report, driver.max_waiting)
 }
 
 /// Starts a server that runs `on_connection` on each connection, and returns its counter. It ends
@@ -209,14 +209,14 @@ fn ping_and_read(mut stream: TcpStream, done: &AtomicU64) {
     done.fetch_add(1, Ordering::Release);
 }
 
-fn assert_bounded((report, most_waiting): (WorkerReport, u64)) {
+fn assert_bounded((report, max_waiting): (WorkerReport, u64)) {
     assert!(
         report.protocol_errors.get(FLOOD).is_some_and(|n| *n > 0),
         "{:?}",
         report.protocol_errors
     );
     // Twice the bound, plus twice what one turn can receive: 64 buffers of 8 KiB, or one of 64 KiB.
-    assert!(most_waiting < 4 << 20, "{most_waiting} bytes waited");
+    assert!(max_waiting < 4 << 20, "{max_waiting} bytes waited");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! A test server that violates HTTP and TLS in every known way, and counts its violations. Tests
-//! compare its counts with those of the client.
+//! compare its counts with the client's counts.
 //!
 //! `broken --port PORT [--cert FILE --key FILE]`. Port 0 selects any free port. The server prints
 //! `listening on PORT` once it is ready.
@@ -121,7 +121,7 @@ const UNSOLICITED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\
 /// A text whose first byte is not a content type of TLS. It is longer than a record's header.
 const NO_RECORD: &str = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
 
-/// All classes in the order in which [`class_of_request`] uses them. Those from [`PLAIN_CLASSES`]
+/// All classes in the order in which [`class_of_request`] uses them. Classes from [`PLAIN_CLASSES`]
 /// on need TLS.
 const CLASSES: [Class; 30] = [
     // A correct response: 200, text/plain, 13 bytes of known length.

@@ -35,7 +35,7 @@ impl CalibrationFile {
         Ok(path)
     }
 
-    /// Reads the ceilings. `None`: there is no readable file, or it belongs to another machine.
+    /// Reads the ceilings. `None`: the file is not readable, or belongs to another machine.
     fn read(folder: &Path) -> Option<CalibrationFile> {
         let text = std::fs::read_to_string(CalibrationFile::path(folder)).ok()?;
         let file: CalibrationFile = serde_json::from_str(&text).ok()?;

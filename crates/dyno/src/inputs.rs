@@ -46,7 +46,8 @@ impl Inputs {
         }
     }
 
-    /// Checks that an output can be written and is not an input. `None`: it is a pipe or a device.
+    /// Checks that an output can be written and is not an input. `None`: the output is a pipe or a
+    /// device.
     pub fn check(&self, output: &Path) -> anyhow::Result<Option<FileIdentity>> {
         let identity = result_file::check(output)?;
         // A path below /proc is written directly, and may lead to an input.

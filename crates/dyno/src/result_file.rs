@@ -29,8 +29,8 @@ enum Target {
     Special,
 }
 
-/// Checks before the measurements that a file can be written, without changing it. `None`: it is a
-/// pipe or a device.
+/// Checks before the measurements that a file can be written, without changing it. `None`: the file
+/// is a pipe or a device.
 pub fn check(path: &Path) -> anyhow::Result<Option<FileIdentity>> {
     try_check(path).map_err(|error| bad(format!("{}: cannot be written: {error}", path.display())))
 }

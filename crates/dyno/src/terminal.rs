@@ -105,7 +105,7 @@ pub fn redact_unless_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
 }
 
 /// Prints a text for programs on standard output. On a terminal, control characters are made
-/// visible. `Err`: it could not be written, which affects the exit status.
+/// visible. `Err`: the text could not be written, which affects the exit status.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let is_terminal = std::io::stdout().is_terminal();
     let text = if is_terminal { escape_foreign(text) } else { Cow::Borrowed(text) };

@@ -572,7 +572,7 @@ fn comparison_withholds_secrets() {
 
 /// Returns a value of the same kind that is unlikely to be valid, and sometimes one of another
 /// kind.
-fn unlikely_value(of: &Value, rng: &mut Rng) -> Value {
+fn unlikely_value(value: &Value, rng: &mut Rng) -> Value {
     let numbers =
         [0, 1, 2, 7, 1 << 20, u64::from(u32::MAX), 1 << 44, 1 << 61, u64::MAX].map(|n| json!(n));
     let texts = ["", "\u{0}<script>", "=1", "h2", "\u{1b}[2J"].map(|t| json!(t));
@@ -580,11 +580,11 @@ fn unlikely_value(of: &Value, rng: &mut Rng) -> Value {
         [json!(-1), json!(1e308), json!(-0.5), json!(null), json!([]), json!({}), json!(true)];
     let choose =
         |all: &[Value], rng: &mut Rng| all[rng.next_below(all.len() as u64) as usize].clone();
-    match of {
+    match value {
         _ if rng.next_below(10) == 0 => choose(&others, rng),
         Value::Number(_) => choose(&numbers, rng),
         Value::String(_) => choose(&texts, rng),
-        Value::Bool(so) => json!(!so),
+        Value::Bool(flag) => json!(!flag),
         // Removes an element of a list, or repeats one.
         Value::Array(all) => {
             let mut all = all.clone();

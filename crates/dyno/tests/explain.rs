@@ -43,7 +43,7 @@ fn explain_code_prints_text_without_colours() {
 fn explain_without_code_lists_all() {
     let text = output_text(&[]);
     for line in ["Caveats: The generator", "Limiters", "Exit statuses"] {
-        assert!(text.lines().any(|own| own == line), "{line}: {text}");
+        assert!(text.lines().any(|printed| printed == line), "{line}: {text}");
     }
     for name in ["still_warming", "server_cpu", "141"] {
         assert!(text.contains(&format!("\n  {name} ")), "{name}: {text}");

@@ -129,7 +129,7 @@ fn reports_do_not_compute_numbers() {
         let mut is_in_text = false;
         for (number, line) in (1..).zip(code.lines()) {
             let computed = without_texts(line, &mut is_in_text);
-            if COMPUTES.iter().any(|what| computed.contains(what)) {
+            if COMPUTES.iter().any(|name| computed.contains(name)) {
                 found.push(format!("{}:{number}: {}", file.display(), line.trim()));
             }
         }

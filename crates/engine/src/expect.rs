@@ -473,7 +473,7 @@ mod tests {
 
     /// JSON has no largest number, so the syntax of such a body is correct.
     #[test]
-    fn json_number_beyond_float_range_is_reported() {
+    fn json_number_above_float_range_is_reported() {
         let expected = ("/b".to_string(), serde_json::json!(1));
         let checks = FullChecks { json: vec![expected], ..FullChecks::default() };
         let fault = |body: &str| text_fault(body.as_bytes(), &checks);

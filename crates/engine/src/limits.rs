@@ -35,9 +35,8 @@ pub const RETRIES: u8 = 8;
 pub const RESERVED_STREAMS: u32 = 128;
 
 /// Maximum number of bytes of replies to control frames that are queued on an HTTP/2 connection
-/// while the kernel takes none of the bytes queued before them: replies to some 15,000 PINGs.
-/// Beyond it, and at least a turn later, the connection ends with ENHANCE_YOUR_CALM, as a protocol
-/// error.
+/// while the kernel takes none of the bytes queued before them: replies to some 15,000 PINGs. Above
+/// it, and at least a turn later, the connection ends with ENHANCE_YOUR_CALM, as a protocol error.
 pub const REPLY_BYTES: u64 = 256 * 1024;
 
 /// Completions handled before queued requests are flushed. A larger number would save system calls
@@ -95,7 +94,7 @@ pub const TLS_UNREAD_BYTES: usize = 256 * 1024;
 /// Longest body that is checked in full. A longer one is an unexpected body.
 pub const CHECKED_BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// Maximum number of bytes of all bodies that are being checked in full at one time. Beyond it a
+/// Maximum number of bytes of all bodies that are being checked in full at one time. Above it, a
 /// body is an unexpected body, with the reason.
 pub const CHECKED_BODIES_BYTES: usize = 4 * CHECKED_BODY_BYTES;
 

@@ -17,7 +17,8 @@ use crate::{Instant, limits};
 pub struct Window {
     /// Length of the warm-up, the first phase.
     pub warmup_ns: u64,
-    /// Length of the measured window. `None`: it ends with the last of a given number of requests.
+    /// Length of the measured window. `None`: the window ends with the last of a given number of
+    /// requests.
     pub duration_ns: Option<u64>,
     /// Length of an interval, above 0.
     pub interval_ns: u64,
@@ -424,15 +425,16 @@ impl Recorder {
     }
 
     /// Whether an exchange that ends now belongs to the phase of the current interval, rather than
-    /// carried over from an earlier phase. `is_in_window`: it belongs to the measured window.
+    /// carried over from an earlier phase. `is_in_window`: whether the exchange belongs to the
+    /// measured window.
     #[inline]
     fn is_in_current_phase(&self, is_in_window: bool) -> bool {
         let phase = if is_in_window { Phase::Measured } else { Phase::Warmup };
         phase == self.current.phase.min(Phase::Measured)
     }
 
-    /// Records the end of an exchange at `done`. `received_at`: when the kernel received the last
-    /// byte of its response, if known.
+    /// Records the end of an exchange at `done`. `received_at`: instant at which the kernel
+    /// received the last byte of its response, if known.
     #[inline]
     pub(crate) fn record_end(
         &mut self,

@@ -157,8 +157,8 @@ pub struct Draws {
     scratch: Vec<u8>,
 }
 
-/// The lowest bits of the number of a request among those of its worker. A retry uses it to render
-/// the same bytes again. Zero: not drawn yet.
+/// The lowest bits of the number of a request among the requests of its worker. A retry uses it to
+/// render the same bytes again. Zero: not drawn yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Draw(u32);
 

@@ -82,7 +82,7 @@ struct ScriptedServer {
     connection: Option<Connection>,
     completions: Vec<(CompletionKind, Vec<u8>)>,
     current: Vec<u8>,
-    most_waiting: u64,
+    max_waiting: u64,
     /// All bytes sent, over all connections.
     sent: Vec<u8>,
 }
@@ -111,7 +111,7 @@ impl ScriptedServer {
             connection: None,
             completions,
             current,
-            most_waiting: 0,
+            max_waiting: 0,
             sent,
         }
     }
@@ -130,7 +130,7 @@ impl Driver for ScriptedServer {
     fn send(&mut self, _: ConnId, bytes: &[u8]) {
         let connection = self.connection.as_mut().expect("the connection is open");
         connection.queued += bytes.len() as u64;
-        self.most_waiting = self.most_waiting.max(connection.queued - connection.taken);
+        self.max_waiting = self.max_waiting.max(connection.queued - connection.taken);
         self.sent.extend_from_slice(bytes);
     }
 
@@ -281,9 +281,9 @@ fn assert_flood_ends_connection(kernel: Kernel, output: &[u8]) {
     // Twice the bound, plus the replies of one turn and the other queued frames.
     let max_bytes = 2 * (limits::REPLY_BYTES + output.len() as u64) + 1000;
     assert!(
-        driver.most_waiting <= max_bytes,
+        driver.max_waiting <= max_bytes,
         "{} bytes waited, at most {max_bytes} allowed",
-        driver.most_waiting
+        driver.max_waiting
     );
 }
 
@@ -415,7 +415,7 @@ proptest! {
         // A reply is at most 1.5 times as long as the frame that causes it. Requests need some more
         // bytes.
         let max_bytes = 2 * (limits::REPLY_BYTES + 2 * output.len() as u64) + 100_000;
-        let waited = driver.most_waiting;
+        let waited = driver.max_waiting;
         prop_assert!(waited <= max_bytes, "{} bytes waited, at most {} allowed", waited, max_bytes);
     }
 }

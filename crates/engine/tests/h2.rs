@@ -1,5 +1,5 @@
-//! Compares measured times and counts over HTTP/2 with those of simulated worlds, where the truth
-//! is known.
+//! Compares measured times and counts over HTTP/2 with the times and counts of simulated worlds,
+//! where the truth is known.
 
 mod world;
 
@@ -119,7 +119,10 @@ fn in_flight_matches_requested_or_allowed_streams() {
         let rate = expected * 5e9 / 1_020_000.0;
         assert!((ok / rate - 1.0).abs() < 0.001, "{ok}, expected {rate}");
         let used = http2(&result);
-        assert_eq!((used.streams_granted, used.streams_most), (allowed, u64::from(per_connection)));
+        assert_eq!(
+            (used.streams_granted, used.max_open_streams),
+            (allowed, u64::from(per_connection))
+        );
     }
 }
 
@@ -621,7 +624,7 @@ proptest! {
         prop_assert_eq!(outcomes.total(), books.completed + books.failed);
         prop_assert_eq!(at_end(&result).count(), books.in_flight_at_end);
         let max_streams = u64::from(streams.min(allowed.unwrap_or(u32::MAX)));
-        prop_assert!(http2(&result).streams_most <= max_streams);
+        prop_assert!(http2(&result).max_open_streams <= max_streams);
         // No request waits forever: time-outs end requests in flight, and assigned requests find
         // connections.
         prop_assert!(arrivals != Arrivals::Closed || books.in_flight_at_end == 0, "{:?}", books);

@@ -1,4 +1,4 @@
-//! Compares measured page times with those of simulated worlds, where the truth is known.
+//! Compares measured page times with the page times of simulated worlds, where the truth is known.
 
 mod world;
 

@@ -261,7 +261,7 @@ fn unread_requests_record_matches() {
     world.server.reads = Some(2000);
     let pipelined = WorkerConfig { pipeline: 4, ..config(3, &Arrivals::Closed) };
     assert_record("unread", world.clone(), pipelined);
-    assert_record("unread_streams", world, WorkerConfig { streams: 4, ..over_http2(3) });
+    assert_record("unread_streams", world, WorkerConfig { streams: 4, ..http2_config(3) });
 }
 
 /// Three requests of different weights. Every seventh response is checked in full.
@@ -319,7 +319,7 @@ fn pages_record_matches() {
 }
 
 /// Requests over HTTP/2 in a closed loop. Every second one has a body.
-fn over_http2(connections: u32) -> WorkerConfig {
+fn http2_config(connections: u32) -> WorkerConfig {
     let fields = |path: &str| -> Vec<(Vec<u8>, Vec<u8>)> {
         [
             (":method", "POST"),
@@ -349,17 +349,17 @@ fn over_http2(connections: u32) -> WorkerConfig {
 
 #[test]
 fn streams_record_matches() {
-    assert_record("streams", with_thefts(faulty_world(Queue::PerConnection, &[])), over_http2(3));
+    assert_record("streams", with_thefts(faulty_world(Queue::PerConnection, &[])), http2_config(3));
     let mut world = faulty_world(Queue::PerConnection, &[]);
     world.server.max_streams = Some(3);
     // Bodies wait for a WINDOW_UPDATE.
     world.server.request_window = 1000;
-    assert_record("streams_granted", world, over_http2(3));
+    assert_record("streams_granted", world, http2_config(3));
 }
 
 #[test]
 fn hang_up_record_matches() {
-    let config = WorkerConfig { streams: 5, ..over_http2(4) };
+    let config = WorkerConfig { streams: 5, ..http2_config(4) };
     let faults = [(Fault::GoAway, 0.02)];
     let driver = SimDriver::new(faulty_world(Queue::PerConnection, &faults));
     assert_record_text("hung_up_h2", &record_text(&run_with_hang_ups(driver, config, 3)));
@@ -377,10 +377,10 @@ fn http2_faults_record_matches() {
     let mut world = faulty_world(Queue::PerConnection, &faults);
     world.net.refuse = 0.1;
     world.server.turn_away = 0.05;
-    assert_record("faults_h2", world.clone(), over_http2(4));
+    assert_record("faults_h2", world.clone(), http2_config(4));
     let arrivals = Arrivals::Constant { rate: 3000.0 };
     let schedule = config(4, &arrivals).schedule;
-    let mut open = WorkerConfig { schedule, ..over_http2(4) };
+    let mut open = WorkerConfig { schedule, ..http2_config(4) };
     open.policy.first_byte_timeout_ns = Some(20 * MS);
     open.policy.requests_per_connection = Some(50);
     assert_record("faults_h2_open", world, open);
@@ -391,7 +391,7 @@ fn declined_upgrade_record_matches() {
     let upgrade =
         b"GET / HTTP/1.1\r\nHost: sim\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\
         HTTP2-Settings: \r\n\r\n";
-    let plain = over_http2(3);
+    let plain = http2_config(3);
     let with_upgrade = |request: &CompiledRequest| {
         let upgrade = Some(Template::Fixed(Arc::from(&upgrade[..])));
         (CompiledRequest { upgrade, ..request.clone() }, 1)
@@ -409,7 +409,7 @@ fn declined_upgrade_record_matches() {
 
 #[test]
 fn tls_record_matches() {
-    let over_tls = |alpn: &str, goodbye: Goodbye, faults: &[(Fault, f64)]| {
+    let tls_pair = |alpn: &str, goodbye: Goodbye, faults: &[(Fault, f64)]| {
         pair(SimDriver::new(faulty_world(Queue::PerConnection, faults)), alpn, true, goodbye)
     };
     let faults = [
@@ -419,7 +419,7 @@ fn tls_record_matches() {
         (Fault::Reset, 0.01),
     ];
     for (name, goodbye) in [("tls_notice", Goodbye::Notice), ("tls_cut", Goodbye::None)] {
-        let (tls, driver) = over_tls("http/1.1", goodbye, &faults);
+        let (tls, driver) = tls_pair("http/1.1", goodbye, &faults);
         let config = WorkerConfig {
             protocol: Protocol::H1Tls,
             tls: Some(tls),
@@ -427,17 +427,17 @@ fn tls_record_matches() {
         };
         assert_tls_record(name, driver, config);
     }
-    let (tls, driver) = over_tls("h2", Goodbye::Notice, &[(Fault::GoAway, 0.005)]);
+    let (tls, driver) = tls_pair("h2", Goodbye::Notice, &[(Fault::GoAway, 0.005)]);
     assert_tls_record(
         "tls_h2",
         driver,
-        WorkerConfig { protocol: Protocol::H2, tls: Some(tls), ..over_http2(3) },
+        WorkerConfig { protocol: Protocol::H2, tls: Some(tls), ..http2_config(3) },
     );
-    let (tls, driver) = over_tls("http/1.1", Goodbye::Notice, &[]);
+    let (tls, driver) = tls_pair("http/1.1", Goodbye::Notice, &[]);
     assert_tls_record(
         "tls_fallen_back",
         driver,
-        WorkerConfig { protocol: Protocol::H2, tls: Some(tls), ..over_http2(3) },
+        WorkerConfig { protocol: Protocol::H2, tls: Some(tls), ..http2_config(3) },
     );
 }
 

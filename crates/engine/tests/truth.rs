@@ -1,4 +1,5 @@
-//! Compares measured times and counts with those of simulated worlds, where the truth is known.
+//! Compares measured times and counts with the times and counts of simulated worlds, where the
+//! truth is known.
 
 mod world;
 

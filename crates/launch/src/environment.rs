@@ -78,7 +78,7 @@ pub const TOOLCHAINS: [&str; 71] = [
     "GOSUMDB",
     "GOINSECURE",
     "GOAUTH",
-    // Java. The options are those of the build tool's own process.
+    // Java. The options are for the build tool's own process.
     "JAVA_HOME",
     "JDK_HOME",
     "MAVEN_HOME",
@@ -202,7 +202,8 @@ impl Environment {
         environment
     }
 
-    /// Environment of a build or of a query of a tool: that of a server, and [`TOOLCHAINS`].
+    /// Environment of a build or of a query of a tool: the environment of a server, and
+    /// [`TOOLCHAINS`].
     #[must_use]
     pub fn for_tool(ours: &DynoVariables, inherit: &[Inherit], temporary: &Path) -> Environment {
         let mut environment = Environment::for_server(ours, inherit, temporary);
@@ -210,7 +211,7 @@ impl Environment {
         environment
     }
 
-    /// Appends a value to that of a variable, after a space, or sets the variable.
+    /// Appends a value to a variable's value, after a space, or sets the variable.
     pub fn add(&mut self, name: &str, value: &str) {
         let mut values = self.0.get(name).cloned().unwrap_or_default();
         if !values.is_empty() {

@@ -30,7 +30,7 @@ pub struct Guard {
 
 #[derive(Debug)]
 struct GuardProcess {
-    /// Standard input of the guard. `None`: it is closed.
+    /// Standard input of the guard. `None`: the standard input is closed.
     stdin: Option<ChildStdin>,
     child: Child,
 }

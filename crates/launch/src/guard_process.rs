@@ -20,19 +20,19 @@ pub fn main(input: impl BufRead) {
 /// Ends and removes all registered things: first processes, then their groups, then the changes of
 /// dyno's own group, and last the folders, into which processes may write until they end.
 pub(crate) fn end_all(watched: &BTreeSet<Vec<u8>>) {
-    let of_kind = |kind: &str| {
+    let items = |kind: &str| {
         let prefix = format!("{kind} ").into_bytes();
         let things = watched.iter().filter_map(move |thing| thing.strip_prefix(prefix.as_slice()));
         things.map(OsStr::from_bytes)
     };
-    let sessions = of_kind("session").filter_map(|id| id.to_str()?.parse().ok());
+    let sessions = items("session").filter_map(|id| id.to_str()?.parse().ok());
     sessions.for_each(process::end_session);
-    of_kind("cookie").for_each(|cookie| process::end_cookie(&cookie.to_string_lossy()));
+    items("cookie").for_each(|cookie| process::end_cookie(&cookie.to_string_lossy()));
     // All groups together, so that there is one wait for all of them, and not one per controller.
-    group::destroy(&group::from_folders(of_kind("group").map(PathBuf::from)), GROUP_REMOVAL);
-    of_kind("controllers").for_each(disable_controllers);
-    of_kind("moved").for_each(|folder| group::move_processes_back(Path::new(folder)));
-    of_kind("folder").for_each(|path| drop(folder::remove(Path::new(path))));
+    group::destroy(&group::from_folders(items("group").map(PathBuf::from)), GROUP_REMOVAL);
+    items("controllers").for_each(disable_controllers);
+    items("moved").for_each(|folder| group::move_processes_back(Path::new(folder)));
+    items("folder").for_each(|path| drop(folder::remove(Path::new(path))));
 }
 
 fn disable_controllers(message: &OsStr) {

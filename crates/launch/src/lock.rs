@@ -94,7 +94,7 @@ mod tests {
     const NO_PROCESS: u32 = 4_194_999;
 
     #[test]
-    fn folder_held_by_a_live_owner_is_not_seized() {
+    fn folder_held_by_live_owner_is_not_seized() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("x");
         fs::create_dir(&folder).unwrap();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_removed_before_the_lock_is_not_held() {
+    fn folder_removed_before_lock_is_not_held() {
         let root = tempfile::tempdir().unwrap();
         assert!(hold(&root.path().join("gone")).is_err());
     }

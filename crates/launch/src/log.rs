@@ -31,7 +31,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Creates the file. `secrets`: those of the program's environment.
+    /// Creates the file. `secrets`: the secrets in the program's environment.
     ///
     /// # Errors
     /// The file exists, or cannot be created.
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn tail_of_a_long_line_is_bounded() {
+    fn tail_of_long_line_is_bounded() {
         let root = tempfile::tempdir().unwrap();
         let log = Log::create(&root.path().join("log"), SecretValues::default()).unwrap();
         log.file.try_clone().unwrap().write_all(&vec![b'x'; 1 << 20]).unwrap();

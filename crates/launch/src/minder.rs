@@ -54,7 +54,7 @@ impl MindedCommand {
         self.minder.id()
     }
 
-    /// Exit status of the command itself. `None`: it has not ended.
+    /// Exit status of the command itself. `None`: the command has not ended.
     pub(crate) fn command_status(&mut self) -> Option<ExitStatus> {
         let mut status = [0; 4];
         match self.status_pipe.read(&mut status) {

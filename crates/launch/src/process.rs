@@ -115,7 +115,7 @@ impl Drop for Workspace {
 #[derive(Debug)]
 pub struct Process {
     minded: MindedCommand,
-    /// Exit status of the first process. `None`: it was running at the last check.
+    /// Exit status of the first process. `None`: the process was running at the last check.
     status: Option<ExitStatus>,
     /// Instant of exec, nanoseconds of the monotonic clock.
     pub exec_ns: u64,
@@ -213,7 +213,7 @@ impl Process {
         }
     }
 
-    /// Exit status of the first process. `None`: it is running.
+    /// Exit status of the first process. `None`: the process is running.
     pub fn exit_status(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             self.status = self.minded.command_status();
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_outlive_the_first_process_until_stop() {
+    fn workers_outlive_first_process_until_stop() {
         let mut process =
             start(&format!("{DAEMON}; until [ -e daemon ]; do :; done; exit 7"), &no_groups());
         let daemon = daemon(&process);

@@ -215,8 +215,8 @@ enum ByteSpelling {
 }
 
 impl ByteSpelling {
-    /// Returns the length of the spelling of a value with which a text begins. `None`: it begins
-    /// with anything else.
+    /// Returns the length of the spelling of a value with which a text begins. `None`: the text
+    /// begins with anything else.
     fn find(text: &[u8], value: &[u8]) -> Option<usize> {
         let first = text.first()?;
         // Most positions of a text begin no value.
@@ -296,7 +296,7 @@ fn base64_forms(value: &[u8]) -> Vec<Vec<u8>> {
     forms
 }
 
-/// Whether a name, such as that of a setting, marks its value as a secret.
+/// Whether a name, such as the name of a setting, marks its value as a secret.
 fn names_secret(name: &str) -> bool {
     is_secret(name) || has_secret_word(name)
 }
@@ -310,7 +310,7 @@ fn is_secret_value(name: &str, value: &str) -> bool {
         || holds_secret(value) && value.contains([' ', '=', '@'])
 }
 
-/// Whether a value is a word about a setting: `AUTH=disabled` is no secret.
+/// Whether a value is a word about a setting: `AUTH=disabled` is not a secret.
 fn is_state(value: &str) -> bool {
     STATES.split_whitespace().any(|state| state.eq_ignore_ascii_case(value.trim()))
 }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interrupts_shorten_the_wait_for_servers() {
+    fn interrupts_shorten_wait_for_servers() {
         let interrupts = Interrupts::new();
         let limits = |deadline_ns| {
             [interrupts.patience().limit_ns(deadline_ns), interrupts.raise().into()][0]

@@ -169,8 +169,8 @@ pub fn may_write(path: &Path) -> io::Result<()> {
     check(unsafe { libc::access(path.as_ptr(), libc::W_OK) }).map(drop)
 }
 
-/// Opens the writing end of a named pipe, without waiting for a reader. `None`: there is no reader.
-/// Writes to it do not block.
+/// Opens the writing end of a named pipe, without waiting for a reader. `None`: the pipe has no
+/// reader. Writes to the file do not block.
 pub fn open_pipe_with_reader(path: &Path) -> io::Result<Option<File>> {
     match File::options().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
@@ -179,7 +179,7 @@ pub fn open_pipe_with_reader(path: &Path) -> io::Result<Option<File>> {
 }
 
 /// Returns the status of a child, and the CPU time of the child and of all its waited-for
-/// descendants. `None`: it has not ended.
+/// descendants. `None`: the child has not ended.
 pub(crate) fn try_wait_with_cpu(child: &Child) -> io::Result<Option<(ExitStatus, u64)>> {
     let mut status = 0;
     // SAFETY: all-zero bytes are a valid rusage; both places are valid.

@@ -279,7 +279,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn daemons_of_a_tool_are_ended_with_it() {
+    fn daemons_of_tool_are_ended_with_it() {
         // A daemon in its own session that keeps standard output open.
         let outcome = ask("setsid sleep 98765 & echo hello; exit 3", PATIENCE, &Interrupts::new());
         let ToolOutcome::Ended { status, output } = outcome else { panic!("{outcome:?}") };

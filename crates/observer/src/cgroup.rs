@@ -290,7 +290,7 @@ impl Group {
         }
     }
 
-    /// CPU time of all processes so far, nanoseconds. `None`: there is no such counter.
+    /// CPU time of all processes so far, nanoseconds. `None`: the group has no such counter.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         let v1 = || read_number(self.v1.get("cpuacct")?.join("cpuacct.usage"));
@@ -607,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn process_missing_from_one_controller_is_a_stray() {
+    fn process_missing_from_one_controller_is_stray() {
         let (cpu, memory) =
             (files(&[("cgroup.procs", "4\n")]), files(&[("cgroup.procs", "4\n9\n")]));
         std::fs::create_dir(cpu.path().join("below")).unwrap();
@@ -623,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn own_quota_is_the_lowest_of_all_ancestors() {
+    fn own_quota_is_lowest_of_all_ancestors() {
         let outer = files(&[
             ("cpu.max", "150000 100000\n"),
             ("cpu.stat", "nr_periods 9\nnr_throttled 4\n"),

@@ -44,7 +44,8 @@ pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
         privileged: is_root(),
         tick_accounting: tick_accounting(),
         loopback_tracked,
-        tracking_most: tracking::max_connections().filter(|_| loopback_tracked == Some(true)),
+        max_tracking_entries: tracking::max_connections()
+            .filter(|_| loopback_tracked == Some(true)),
         dyno_version: version.to_string(),
         dyno_commit: commit.map(String::from),
         missing: Vec::new(),
@@ -57,7 +58,7 @@ pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
 fn list_missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
     let mut missing = Vec::new();
     let mut add = |measurement: &str, reason: String, hint: &str| {
-        missing.push(Missing { what: measurement.into(), why: reason, hint: hint.into() });
+        missing.push(Missing { measurement: measurement.into(), reason, hint: hint.into() });
     };
     if layout.version() == CgroupVersion::None {
         add(
@@ -174,7 +175,7 @@ fn uses_tick_accounting(config: &str, nohz_full: &str) -> Option<bool> {
     }
 }
 
-/// Build configuration of the kernel. `None`: it is not visible.
+/// Build configuration of the kernel. `None`: the configuration is not visible.
 fn kernel_config() -> Option<String> {
     let mut text = String::new();
     if let Ok(packed) = std::fs::File::open("/proc/config.gz") {
@@ -229,7 +230,7 @@ mod tests {
         assert!(facts.kernel.unwrap().contains('.'));
         assert_eq!(facts.cgroup, Layout::read().version());
         for missing in facts.missing {
-            assert!(!missing.why.is_empty() && missing.hint.ends_with('.'), "{missing:?}");
+            assert!(!missing.reason.is_empty() && missing.hint.ends_with('.'), "{missing:?}");
         }
     }
 }

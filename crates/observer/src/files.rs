@@ -76,7 +76,8 @@ impl Files {
         threads.insert((used.pid, used.tid), CachedThread { schedstat, used: used.clone() });
     }
 
-    /// Reads a small file of the kernel. `None`: it does not exist, or this user may not read it.
+    /// Reads a small file of the kernel. `None`: the file does not exist, or this user may not read
+    /// it.
     pub(crate) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         let path = path.as_ref();
         let mut open = self.open.borrow_mut();
@@ -178,7 +179,7 @@ mod tests {
 
     /// Another thread may get the number of a thread that has ended.
     #[test]
-    fn file_of_an_ended_thread_is_closed() {
+    fn file_of_ended_thread_is_closed() {
         let files = Files::default();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let (sender, receiver) = std::sync::mpsc::channel();

@@ -98,8 +98,8 @@ fn links(text: &str, speed: impl Fn(&str) -> Option<u64>) -> Vec<LinkUse> {
     text.lines().filter_map(link).collect()
 }
 
-/// Speed of a network device in each direction, bits per second. `None`: it is unknown, or the
-/// device is virtual.
+/// Speed of a network device in each direction, bits per second. `None`: the speed is unknown, or
+/// the device is virtual.
 ///
 /// An unknown speed is -1 or an empty file (Documentation/ABI/testing/sysfs-class-net). Virtual
 /// devices report a speed that is not a limit: a tunnel 10 Mbit/s (drivers/net/tun.c), a veth pair
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn max_throttling_is_the_largest_growth_of_a_part() {
+    fn max_throttling_is_largest_growth_of_part() {
         // The core of CPU 0 was throttled earlier. The package of both CPUs is throttled now.
         let reading = |package_ms: u64, package_events: u64| {
             move |cpu: u32, counter: &str| match (cpu, counter) {

@@ -32,7 +32,7 @@ fn read_file(pid: u32) -> Option<Vec<u8>> {
     runtime_files::read_bytes(&runtime_files::hsperfdata_path(pid)?, pid, MAX_BYTES)
 }
 
-/// Parses the values in a file. `None`: it has another format, or is incomplete.
+/// Parses the values in a file. `None`: the file has another format, or is incomplete.
 fn parse_values(file: &[u8]) -> Option<Vec<(&'static str, f64)>> {
     let entries = parse_entries(file)?;
     let seconds = |ticks: i64| {
@@ -61,7 +61,7 @@ fn parse_values(file: &[u8]) -> Option<Vec<(&'static str, f64)>> {
 
 /// Parses the numbers in a file, by name.
 fn parse_entries(file: &[u8]) -> Option<BTreeMap<&str, i64>> {
-    /// Byte order of the numbers. It is that of this machine, because the JVM runs on it.
+    /// Byte order of the numbers. It is this machine's byte order, because the JVM runs on it.
     const BYTE_ORDER: u8 = if cfg!(target_endian = "little") { 1 } else { 0 };
     let is_ready = file.get(..4)? == MAGIC && *file.get(4)? == BYTE_ORDER && *file.get(7)? != 0;
     let mut offset = usize::try_from(int(file, 24)?).ok().filter(|_| is_ready)?;
@@ -78,7 +78,7 @@ fn parse_entries(file: &[u8]) -> Option<BTreeMap<&str, i64>> {
     Some(numbers)
 }
 
-/// Parses the name and value of an entry. `None`: it is a list or has another type.
+/// Parses the name and value of an entry. `None`: the entry is a list or has another type.
 fn parse_number(entry: &[u8]) -> Option<(&str, i64)> {
     let name = entry.get(usize::try_from(int(entry, 4)?).ok()?..)?;
     let name = std::str::from_utf8(&name[..memchr::memchr(0, name)?]).ok()?;

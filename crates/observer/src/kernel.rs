@@ -115,7 +115,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_the_initial_pid_namespace_is_first() {
+    fn only_initial_pid_namespace_is_first() {
         assert!(is_first_namespace(Path::new("pid:[4026531836]")));
         assert!(!is_first_namespace(Path::new("pid:[4026532201]")));
         assert!(!is_first_namespace(Path::new("")));

@@ -10,12 +10,12 @@ use crate::columns::parse_columns;
 use crate::files::Files;
 use crate::{ctnetlink, tracking};
 
-/// Counters of a process's network; `None`: they cannot be read.
+/// Counters of a process's network; `None`: the counters cannot be read.
 pub(crate) fn counters(pid: u32, files: &Files) -> Option<NetworkUse> {
     counters_in(&format!("/proc/{pid}/net"), files)
 }
 
-/// Counters of this thread's network; `None`: they cannot be read.
+/// Counters of this thread's network; `None`: the counters cannot be read.
 pub(crate) fn counters_here(files: &Files) -> Option<NetworkUse> {
     let observed = counters_in("/proc/thread-self/net", files)?;
     // Queried only if there is a table, because the query would load the kernel's module.

@@ -15,7 +15,7 @@ pub fn counters(files: &Files) -> PathUse {
         backlog: backlog_use(files),
         neighbour_overflows: neighbour_overflows(files),
         tcp_memory: tcp_memory(files),
-        tracking_most: tracking::max_connections(),
+        max_tracking_entries: tracking::max_connections(),
     }
 }
 
@@ -65,8 +65,8 @@ fn parse_tcp_memory(sockstat: &str, tcp_mem: &str) -> Option<TcpMemoryUse> {
     let tcp = sockstat.lines().find_map(|line| line.strip_prefix("TCP:"))?;
     let mut fields = tcp.split_ascii_whitespace().skip_while(|word| *word != "mem").skip(1);
     let limits: Vec<u64> = tcp_mem.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
-    let [_, pressure_pages, most_pages] = limits[..] else { return None };
-    Some(TcpMemoryUse { pages: fields.next()?.parse().ok()?, pressure_pages, most_pages })
+    let [_, pressure_pages, max_pages] = limits[..] else { return None };
+    Some(TcpMemoryUse { pages: fields.next()?.parse().ok()?, pressure_pages, max_pages })
 }
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
     fn tcp_memory_is_read_with_its_limits() {
         let sockstat =
             "sockets: used 27\nTCP: inuse 1 orphan 0 tw 1 alloc 1 mem 94\nUDP: inuse 0 mem 7\n";
-        let expected = TcpMemoryUse { pages: 94, pressure_pages: 20, most_pages: 30 };
+        let expected = TcpMemoryUse { pages: 94, pressure_pages: 20, max_pages: 30 };
         assert_eq!(parse_tcp_memory(sockstat, "10\t20\t30\n"), Some(expected));
         assert_eq!(parse_tcp_memory("TCP: inuse 1\n", "10\t20\t30\n"), None);
         assert_eq!(parse_tcp_memory(sockstat, "10\n"), None);

@@ -20,7 +20,7 @@ use crate::stacks;
 pub struct Probes {
     /// Observer in the kernel, or why it is unavailable. `None`: no requested probe needs it.
     observer: Option<Result<ProcessObserver, Refusal>>,
-    /// Why profiles are unavailable. `None`: they are available, or not requested.
+    /// Why profiles are unavailable. `None`: profiles are available, or not requested.
     profile_refusal: Option<Refusal>,
 }
 
@@ -76,14 +76,14 @@ impl Probes {
         };
         refusal.map(|Refusal { reason, hint }| RefusedProbe {
             probe,
-            why: reason.clone(),
+            reason: reason.clone(),
             hint: (*hint).into(),
         })
     }
 }
 
-/// Returns why eBPF programs cannot observe processes here. `None`: they can. Even if they cannot,
-/// [`can_count_syscalls`] may return true.
+/// Returns why eBPF programs cannot observe processes here. `None`: programs can observe processes.
+/// Even if they cannot, [`can_count_syscalls`] may return true.
 #[must_use]
 pub fn refusal() -> Option<Refusal> {
     let choice = ObservationChoice { states: true, modes: true, calls: CallCounting::Sliced };
@@ -139,13 +139,13 @@ mod tests {
         assert_eq!(used.attached, [Probe::KernelStamps].into());
         assert_eq!(
             used.refused,
-            [RefusedProbe { probe: Probe::States, why: reason.into(), hint: "Be root.".into() }]
+            [RefusedProbe { probe: Probe::States, reason: reason.into(), hint: "Be root.".into() }]
         );
         assert!(probes.attach(&[Probe::States].into(), 1).unwrap().is_none());
     }
 
     #[test]
-    fn observer_is_not_loaded_unless_a_probe_needs_it() {
+    fn observer_is_not_loaded_unless_probe_needs_it() {
         for requested in [BTreeSet::new(), [Probe::KernelStamps].into()] {
             let probes = Probes::load(&requested);
             assert!(probes.observer.is_none());

@@ -25,7 +25,7 @@ pub struct Stat {
     pub session: u32,
     /// Number of living threads of the whole process.
     pub threads: u32,
-    /// Clock ticks from the start of the machine to that of the process or thread.
+    /// Clock ticks from the start of the machine to the start of the process or thread.
     pub began_ticks: u64,
     /// Page faults: minor without, major with reading from a disk.
     pub faults_minor: u64,
@@ -121,7 +121,7 @@ pub(crate) fn totals(pid: u32, stat: &Stat) -> ProcessUse {
     }
 }
 
-/// Reads the totals of a process with files that stay open. `None`: it has ended.
+/// Reads the totals of a process with files that stay open. `None`: the process has ended.
 pub(crate) fn totals_in(pid: u32, files: &Files) -> Option<ProcessUse> {
     Some(totals(pid, &Stat::parse(&files.read(format!("/proc/{pid}/stat"))?)?))
 }
@@ -299,18 +299,18 @@ pub fn other_processes() -> Vec<ProcessSnapshot> {
     all_pids().into_iter().filter(|pid| *pid != own_pid).filter_map(read_process).collect()
 }
 
-/// Computes the CPU time of each process of `after` since `before`, including that of children that
-/// ended meanwhile. A compiler, for example, often ends before the second list, but the build tool
-/// that started it does not.
+/// Computes the CPU time of each process of `after` since `before`, including children that ended
+/// meanwhile. A compiler, for example, often ends before the second list, but the build tool that
+/// started it does not.
 ///
-/// `ours`: processes of dyno, whose children belong to the run. `most_ns`: CPU time of all CPUs
+/// `ours`: processes of dyno, whose children belong to the run. `max_ns`: CPU time of all CPUs
 /// together between the two lists, an upper bound of the sum.
 #[must_use]
 pub fn cpu_time_between<'a>(
     before: &[ProcessSnapshot],
     after: &'a [ProcessSnapshot],
     ours: &BTreeSet<u32>,
-    most_ns: u64,
+    max_ns: u64,
 ) -> Vec<(&'a ProcessSnapshot, u64)> {
     let earlier: BTreeMap<Key, &ProcessSnapshot> =
         before.iter().map(|other| (other.key(), other)).collect();
@@ -325,7 +325,7 @@ pub fn cpu_time_between<'a>(
     children_ns.retain(|pid, _| !ours.contains(pid));
     let own_ns: Vec<u64> =
         after.iter().map(|process| process.run_ns.saturating_sub(earlier_use(process).0)).collect();
-    bound_children_time(&mut children_ns, most_ns, own_ns.iter().sum());
+    bound_children_time(&mut children_ns, max_ns, own_ns.iter().sum());
     let total = |(process, own_ns): (&'a ProcessSnapshot, u64)| {
         (process, own_ns + children_ns.get(&process.pid).copied().unwrap_or(0))
     };
@@ -369,14 +369,14 @@ fn subtract_earlier_use(
 /// Bounds the CPU time of ended children by the remaining CPU time. A total above all CPU time
 /// includes an unknown amount of earlier use, so it counts as zero. An excess of the other totals
 /// is subtracted from the largest, which most likely includes it.
-fn bound_children_time(children_ns: &mut BTreeMap<u32, u64>, most_ns: u64, own_ns: u64) {
+fn bound_children_time(children_ns: &mut BTreeMap<u32, u64>, max_ns: u64, own_ns: u64) {
     // A tenth of tolerance: reading the lists takes time, and the kernel counts in ticks.
     const TOLERANCE_DIVISOR: u64 = 10;
-    let mut remaining_ns = most_ns.saturating_sub(own_ns);
+    let mut remaining_ns = max_ns.saturating_sub(own_ns);
     let mut totals: Vec<&mut u64> = children_ns.values_mut().collect();
     totals.sort_unstable();
     for total_ns in totals {
-        let is_possible = *total_ns <= most_ns.saturating_add(most_ns / TOLERANCE_DIVISOR);
+        let is_possible = *total_ns <= max_ns.saturating_add(max_ns / TOLERANCE_DIVISOR);
         *total_ns = if is_possible { remaining_ns.min(*total_ns) } else { 0 };
         remaining_ns -= *total_ns;
     }
@@ -396,7 +396,7 @@ pub fn own_tree() -> BTreeSet<u32> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessSnapshot {
     pub pid: u32,
-    /// Clock ticks from the start of the machine to that of the process.
+    /// Clock ticks from the start of the machine to the start of the process.
     pub began_ticks: u64,
     pub parent: u32,
     pub name: String,
@@ -420,8 +420,8 @@ fn last_cpu(stat: &str) -> Option<u32> {
 }
 
 /// PID and name of the process that listens on an IPv4 address and port of this thread's network.
-/// `None`: there is none, or dyno may not inspect it. As in the kernel, a listener at exactly this
-/// address takes precedence over a listener at any address.
+/// `None`: no process listens, or dyno may not inspect it. As in the kernel, a listener at exactly
+/// this address takes precedence over a listener at any address.
 #[must_use]
 pub fn listener_at(addr: SocketAddrV4) -> Option<(u32, String)> {
     find_listener("thread-self", addr)

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descendants_are_sampled_without_a_control_group() {
+    fn descendants_are_sampled_without_control_group() {
         // This test's own process is its parent's.
         let parent = proc::Stat::read(std::process::id()).unwrap().parent;
         let sampler =

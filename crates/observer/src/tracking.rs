@@ -35,12 +35,13 @@ impl TrackingTable {
     }
 }
 
-/// Number of connections in the table of this thread's network. `None`: there is no table.
+/// Number of connections in the table of this thread's network. `None`: the network has no table.
 pub(crate) fn entries() -> Option<u64> {
     setting("nf_conntrack_count")
 }
 
-/// Maximum number of connections that the kernel tracks in a network. `None`: there is no table.
+/// Maximum number of connections that the kernel tracks in a network. `None`: the network has no
+/// table.
 pub(crate) fn max_connections() -> Option<u64> {
     setting("nf_conntrack_max")
 }

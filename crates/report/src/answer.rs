@@ -341,8 +341,8 @@ fn protocols(report: &Report) -> Option<String> {
 fn medians_of(repeats: impl Iterator<Item = usize> + Clone) -> Option<String> {
     Some(match (repeats.clone().min()?, repeats.max()?) {
         (_, 1) => "one repeat, so no interval".into(),
-        (least, most) if least == most => format!("medians of {most} repeats"),
-        (least, most) => format!("medians of {least} to {most} repeats"),
+        (min, max) if min == max => format!("medians of {max} repeats"),
+        (min, max) => format!("medians of {min} to {max} repeats"),
     })
 }
 
@@ -451,7 +451,7 @@ fn cpu_clause(c: &Comparison) -> String {
 /// Returns the interval that is corrected for all pairs of subjects, so that it agrees with ties.
 /// `None`: too few launches.
 fn interval_of_all_pairs(estimate: Option<PairEstimate>) -> Option<(f64, f64)> {
-    estimate.filter(|pairs| pairs.over == PairUnit::Launches)?.interval_of_all
+    estimate.filter(|pairs| pairs.unit == PairUnit::Launches)?.interval_of_all
 }
 
 fn interval_text(report: &Report, c: &Comparison) -> &'static str {

@@ -128,7 +128,7 @@ pub(crate) fn search_cells(search: &SearchResult) -> [String; 7] {
     ]
 }
 
-/// Summarises the brackets in a sentence. `None`: there are none.
+/// Summarises the brackets in a sentence. `None`: the report has no brackets.
 pub(crate) fn sentence(report: &Report) -> Option<String> {
     let objective = report.run.objective.as_ref()?;
     let shape = |bracket: &Bracket| {
@@ -191,7 +191,8 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
     (!texts.is_empty()).then(|| format!("Rates that keep {objective}: {}.", texts.join(", ")))
 }
 
-/// Describes the rates at which a subject meets the objective. `None`: it was offered no rate.
+/// Describes the rates at which a subject meets the objective. `None`: no rate was offered to the
+/// subject.
 fn rate_range(bracket: &Bracket) -> Option<String> {
     Some(match (bracket.kept_rps, bracket.missed_rps) {
         _ if bracket.failures_at_any_rate => {

@@ -72,11 +72,11 @@ pub fn text(result: &CapacityResult) -> String {
     let is_too_short =
         only_rate_failures.is_none() && result.kept_rps.is_none() && result.missed_rps.is_some();
     lines.extend(only_rate_failures);
-    if let Some(least) = result.least_rps.filter(|_| is_too_short) {
+    if let Some(min_rps) = result.least_rps.filter(|_| is_too_short) {
         lines.push(format!(
             "  ! Loads at less than {} requests/s are too short for a percentile of the objective, \
              so lower rates were not tried. Make the loads longer (-d).",
-            number(least)
+            number(min_rps)
         ));
     }
     if result.limited_by_generator {
@@ -144,8 +144,8 @@ fn outcome_line(result: &CapacityResult) -> String {
     }
 }
 
-/// Advice if requests failed at the only rate that was tried. `None`: none failed, or other rates
-/// were tried.
+/// Advice if requests failed at the only rate that was tried. `None`: no request failed, or other
+/// rates were tried.
 fn only_rate_failures_note(result: &CapacityResult) -> Option<String> {
     let missed = result.missed_together.as_ref().filter(|missed| missed.by_failures)?;
     let is_only = result.trials.iter().all(|trial| trial.rate_rps == missed.rate_rps);

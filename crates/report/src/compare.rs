@@ -114,8 +114,8 @@ fn method_note(compared: &ComparisonResult) -> &'static str {
 
 fn difference_text(difference: &RunDifference) -> String {
     match (&difference.a, &difference.b) {
-        (Some(a), Some(b)) => format!("{}: {a} in A, {b} in B", difference.what),
-        _ => difference.what.clone(),
+        (Some(a), Some(b)) => format!("{}: {a} in A, {b} in B", difference.name),
+        _ => difference.name.clone(),
     }
 }
 

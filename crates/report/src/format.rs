@@ -119,7 +119,7 @@ pub fn seconds(s: f64) -> String {
 
 /// Formats a percentile of all due requests. `q` is 0 to 1. Requests without a correct response
 /// rank above every correct response. The text is a time, `> 1.20 s (5.9 % not ok)` if the
-/// percentile lies among the unanswered, or `–` if too few samples lie beyond it.
+/// percentile lies among the unanswered, or `–` if too few samples lie above it.
 #[must_use]
 pub fn percentile_text(p: &Percentiles, q: f64) -> String {
     match p.place(q) {
@@ -143,7 +143,7 @@ pub fn page_percentile_text(p: &Percentiles, q: f64) -> String {
 /// there are few samples.
 #[must_use]
 pub fn running_percentile_text(p: &Percentiles, times: &Times, q: f64) -> String {
-    if p.is_beyond(q) {
+    if p.is_unanswered(q) {
         unanswered_text(p.unanswered_share())
     } else {
         or_dash(quantile_of_due(p, times, q), micros)
@@ -154,8 +154,8 @@ pub fn running_percentile_text(p: &Percentiles, times: &Times, q: f64) -> String
 pub const TOO_FEW: &str = "–: too few samples (fewer than 20 lie beyond this percentile)";
 
 /// Note below a table: the meaning of `> …`.
-pub const BEYOND: &str = "> …: the percentile lies among requests without a correct response (not \
-                          ok), above the longest known wait";
+pub const UNANSWERED_NOTE: &str = "> …: the percentile lies among requests without a correct \
+                                   response (not ok), above the longest known wait";
 
 /// Formats the percentile as `> 1.20 s (5.9 % not ok)`: longer than the longest known wait. The
 /// time is `–` if no wait is known.

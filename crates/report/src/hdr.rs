@@ -27,13 +27,16 @@ pub fn hgrm(times: &Times, missing: u64) -> String {
         // halving.
         while quantile <= share {
             let count = counted;
-            let beyond = if quantile < 1.0 {
+            let reciprocal = if quantile < 1.0 {
                 format!("{:>14.2}", 1.0 / (1.0 - quantile))
             } else {
                 String::new()
             };
-            let _ =
-                writeln!(out, "{:>12.3} {quantile:>14.12} {count:>10} {beyond}", ms(value as f64));
+            let _ = writeln!(
+                out,
+                "{:>12.3} {quantile:>14.12} {count:>10} {reciprocal}",
+                ms(value as f64)
+            );
             if quantile >= 1.0 {
                 break;
             }

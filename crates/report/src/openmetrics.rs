@@ -138,7 +138,7 @@ impl LoadTotals {
         for q in QUANTILES {
             let seconds = match quantile_of_due(&due, &times, q) {
                 Some(us) => (us / 1e6).to_string(),
-                None if due.is_beyond(q) => "+Inf".into(),
+                None if due.is_unanswered(q) => "+Inf".into(),
                 None => continue,
             };
             let _ = writeln!(out, "{name}{{url=\"{}\",quantile=\"{q}\"}} {seconds}", self.url);

@@ -73,7 +73,7 @@ impl Reference {
 }
 
 /// Returns the reference that all rows with numbers share: connections if all agree, else requests
-/// in flight. `None`: they differ.
+/// in flight. `None`: the rows differ.
 fn shared_reference(rows: &[OverviewRow]) -> Option<Reference> {
     common_reference(
         &rows
@@ -151,7 +151,7 @@ pub(crate) fn backend_cells(b: &BackendRow) -> Vec<String> {
 /// levels, or `12,300 ✗` from repeats that are not valid.
 pub(crate) fn peak_text(r: &OverviewRow) -> String {
     let invalid = r.invalid.and_then(|medians| medians.peak_rps);
-    let known = r.most_rps().map(|rps| format!("{}{}", peak_mark(r), number(rps)));
+    let known = r.max_rps().map(|rps| format!("{}{}", peak_mark(r), number(rps)));
     or_invalid(known, invalid, number)
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn mixture_note(rows: &[OverviewRow]) -> Option<&'static str> {
         .then_some(NOTE)
 }
 
-/// Number of starts of a subject that had to be killed. `None`: none was stopped.
+/// Number of starts of a subject that had to be killed. `None`: no start was stopped.
 pub(crate) fn killed_starts(s: &SubjectResult) -> Option<usize> {
     Some(s.stop_killed).filter(|_| !s.stop_ms.values.is_empty())
 }
@@ -229,7 +229,7 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
         or_dash(at, label)
     }),
     column("range", "Range", |_, r| {
-        let spread = r.highest_throughput().and_then(|(most, _)| most.spread());
+        let spread = r.highest_throughput().and_then(|(highest, _)| highest.spread());
         or_dash(spread, |(a, b)| format!("{}–{}", number(a), number(b)))
     }),
     column("place", "Place", |_, r| place_text(r)),

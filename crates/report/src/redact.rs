@@ -198,7 +198,7 @@ struct Secrets {
     /// Number of distinct secrets.
     count: usize,
     values: Vec<String>,
-    /// Parts of values that servers may log alone, such as those of `Bearer TOKEN`.
+    /// Parts of values that servers may log alone, such as TOKEN of `Bearer TOKEN`.
     parts: Vec<String>,
     /// Values whose names suggest a secret without certainty.
     ambiguous: BTreeSet<String>,

@@ -17,7 +17,7 @@ use dyno_archive::load::{Timeouts, TlsUse};
 use dyno_archive::plan::Arrival;
 
 use crate::format::{
-    BEYOND, TOO_FEW, bytes, count, micros, number, or_dash, page_percentile_text, percent,
+    TOO_FEW, UNANSWERED_NOTE, bytes, count, micros, number, or_dash, page_percentile_text, percent,
     percentile_text, plural, seconds,
 };
 use crate::terminal::{self, escape_controls};
@@ -226,15 +226,16 @@ fn percentiles_line(
     quantiles: &[(&str, f64)],
     show: fn(&Percentiles, f64) -> String,
 ) -> String {
-    let is_beyond = |q: f64| matches!(p.place(q), PercentilePlace::Unanswered(_));
-    let first_beyond = quantiles.iter().position(|(_, q)| is_beyond(*q)).unwrap_or(quantiles.len());
+    let is_unanswered = |q: f64| matches!(p.place(q), PercentilePlace::Unanswered(_));
+    let first_unanswered =
+        quantiles.iter().position(|(_, q)| is_unanswered(*q)).unwrap_or(quantiles.len());
     let texts =
-        quantiles.iter().take(first_beyond).map(|(name, q)| format!("{name} {}", show(p, *q)));
-    let beyond = quantiles.get(first_beyond).map(|(name, q)| {
-        let more = if quantiles.len() > first_beyond + 1 { " and above" } else { "" };
+        quantiles.iter().take(first_unanswered).map(|(name, q)| format!("{name} {}", show(p, *q)));
+    let unanswered = quantiles.get(first_unanswered).map(|(name, q)| {
+        let more = if quantiles.len() > first_unanswered + 1 { " and above" } else { "" };
         format!("{name}{more} {}", show(p, *q))
     });
-    texts.chain(beyond).collect::<Vec<_>>().join("   ")
+    texts.chain(unanswered).collect::<Vec<_>>().join("   ")
 }
 
 /// Note below the percentiles: the number of unanswered requests, or the meaning of `–`. `None`:
@@ -322,7 +323,7 @@ fn http2_line(h: &Http2Result) -> String {
     format!(
         "{} streams at most{granted}   {} per response   {} frames per segment   HPACK saves {}   \
          {} resets   {} GOAWAY{stalls}",
-        count(h.streams.most),
+        count(h.streams.max_open),
         if frames.is_empty() { "–".into() } else { frames.join(" ") },
         or_dash(h.frames_per_segment, |n| format!("{n:.2}")),
         or_dash(h.header_fields_in.saved, percent),
@@ -544,9 +545,9 @@ fn overview_notes(report: &Report) -> Vec<&'static str> {
     let measured = report.overview.iter().filter(|r| r.highest_throughput().is_some());
     let waits: Vec<String> =
         measured.flat_map(|r| overview::reference_percentile_texts(report, r)).collect();
-    let beyond = waits.iter().any(|w| w.contains("not ok"));
-    let too_few = waits.iter().any(|w| w == "–");
-    [(beyond, BEYOND), (too_few, TOO_FEW)]
+    let has_unanswered = waits.iter().any(|w| w.contains("not ok"));
+    let has_too_few = waits.iter().any(|w| w == "–");
+    [(has_unanswered, UNANSWERED_NOTE), (has_too_few, TOO_FEW)]
         .into_iter()
         .filter_map(|(occurs, note)| occurs.then_some(note))
         .collect()

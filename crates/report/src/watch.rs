@@ -56,11 +56,11 @@ fn error_text(syscalls: &Syscalls) -> String {
     }
 }
 
-/// Formats the most frequent system calls, at most `most` of them.
-fn calls_text(record: &WatchRecord, most: usize) -> String {
+/// Formats the most frequent system calls, at most `max` of them.
+fn calls_text(record: &WatchRecord, max: usize) -> String {
     let named: Vec<String> = calls_by_rate(record)
         .into_iter()
-        .take(most)
+        .take(max)
         .map(|(name, rate)| format!("{name} {}", number(rate)))
         .collect();
     if named.is_empty() { "none".into() } else { named.join(", ") }

@@ -82,7 +82,7 @@ fn first_sentence_has_interval_corrected_for_all_pairs() {
         let estimate = Estimate::from_pairs(&ratios).unwrap();
         Some(PairEstimate {
             estimate,
-            over: PairUnit::Launches,
+            unit: PairUnit::Launches,
             interval_of_all: Some(ends),
             is_skewed: false,
         })
@@ -321,8 +321,8 @@ fn sentence_with_several_workloads_names_its_own() {
     };
     let plain = first_sentence(["plaintext", "second"], Protocol::H1);
     assert!(has_phrase(&plain, "for plaintext"), "{plain}");
-    let of_two_protocols = first_sentence(["plaintext", "second"], Protocol::H2c);
-    assert!(has_phrase(&of_two_protocols, "for plaintext"), "{of_two_protocols}");
+    let two_protocols = first_sentence(["plaintext", "second"], Protocol::H2c);
+    assert!(has_phrase(&two_protocols, "for plaintext"), "{two_protocols}");
     let named_by_protocol = first_sentence(["h1", "h2c"], Protocol::H2c);
     assert!(has_phrase(&named_by_protocol, "over h1"), "{named_by_protocol}");
     let untitled = sentences_after(|r| {

@@ -85,7 +85,7 @@ pub(crate) struct PreparedResponses {
 }
 
 impl PreparedResponses {
-    /// Encodes the responses. `content`: response to every request, instead of those of the
+    /// Encodes the responses. `content`: response to every request, instead of the responses of the
     /// contract. `work`: rounds of work per response.
     pub(crate) fn new(writes: Writes, content: Option<&Content>, work: u32) -> PreparedResponses {
         let cut = if writes == Writes::Batch { FrameLayout::Two } else { FrameLayout::Three };

@@ -36,7 +36,8 @@ pub enum Writes {
     /// One write per response, which consists of three frames: HEADERS, DATA, and an empty DATA at
     /// the end.
     Response,
-    /// One write per frame. The frames are those of `Response`, so that only the writes differ.
+    /// One write per frame. The frames are the same as with `Response`, so that only the writes
+    /// differ.
     Frame,
 }
 
@@ -63,7 +64,7 @@ pub fn reserve_port(port: u16) -> io::Result<()> {
 }
 
 /// Serves on a port of 127.0.0.1 until the process ends. `content`: response to every request,
-/// instead of those of the hello contract. `work`: rounds of a loop per response, about a
+/// instead of the responses of the hello contract. `work`: rounds of a loop per response, about a
 /// nanosecond each.
 ///
 /// The port is in use, `content` is too long, or its type is not one line.

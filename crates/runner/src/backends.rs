@@ -143,7 +143,11 @@ impl Search<'_> {
         }
         let entry_index = self.suite.backends.iter().position(|entry| entry.name == name);
         let entry = entry_index.map_or_else(
-            || SuiteBackend { name: name.into(), of: name.into(), ..SuiteBackend::default() },
+            || SuiteBackend {
+                name: name.into(),
+                definition_name: name.into(),
+                ..SuiteBackend::default()
+            },
             |index| self.suite.backends[index].clone(),
         );
         let definition = self.find(&entry, entry_index)?;
@@ -177,10 +181,11 @@ impl Search<'_> {
             }
             None => UnavailableBackend::NotFound(message),
         };
-        let definition = self.folders.backend(&entry.of).map_err(|error| match error {
-            DefinitionError::Invalid(error) => UnavailableBackend::Invalid(*error),
-            DefinitionError::NotFound(message) => unavailable("use", message),
-        })?;
+        let definition =
+            self.folders.backend(&entry.definition_name).map_err(|error| match error {
+                DefinitionError::Invalid(error) => UnavailableBackend::Invalid(*error),
+                DefinitionError::NotFound(message) => unavailable("use", message),
+            })?;
         let definition = match &entry.variant {
             Some(variant) => definition
                 .with_variant(variant)
@@ -230,7 +235,7 @@ impl SuiteBackends {
         };
         let plan = |(entry, definition): (&SuiteBackend, &Definition)| Backend {
             name: entry.name.clone(),
-            definition_name: entry.of.clone(),
+            definition_name: entry.definition_name.clone(),
             variant: entry.variant.clone(),
             title: definition.title.clone(),
             version: None,

@@ -17,11 +17,11 @@ pub fn check(requests: &[Request], in_flight: u64) -> Result<(), String> {
     if needed <= MAX_BODY_BYTES {
         return Ok(());
     }
-    let most = MAX_BODY_BYTES / longest;
-    let advice = match most {
+    let max = MAX_BODY_BYTES / longest;
+    let advice = match max {
         0 => "use a shorter body".into(),
-        most => {
-            format!("use at most {most} requests in flight (connections × pipeline or streams)")
+        max => {
+            format!("use at most {max} requests in flight (connections × pipeline or streams)")
         }
     };
     Err(format!(

@@ -57,8 +57,8 @@ pub enum CalibrationEvent<'a> {
 /// Reason why a calibration failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
-    /// The user interrupted it. `archive_error`: why the archive lacks earlier measurements;
-    /// `None`: it has them, or no archive was requested.
+    /// The user interrupted the calibration. `archive_error`: reason why the archive lacks earlier
+    /// measurements; `None`: the archive has them, or no archive was requested.
     #[error("calibration interrupted, and no ceilings saved")]
     Interrupted { archive_error: Option<ArchiveError> },
     #[error("null responder: cannot be started")]
@@ -184,7 +184,8 @@ fn calibration_load(step: Step, duration_ns: u64) -> Load {
 #[derive(Debug)]
 pub struct Calibrated {
     pub measured: Vec<MeasuredLoad>,
-    /// Why the archive lacks measurements; `None`: it has all of them, or no archive was requested.
+    /// Why the archive lacks measurements; `None`: the archive has all of them, or no archive was
+    /// requested.
     pub archive_error: Option<ArchiveError>,
 }
 
@@ -257,7 +258,7 @@ pub fn price(
     let price = ProbePrice { probes: probes.clone(), ..ProbePrice::default() };
     let loaded = Probes::load(probes);
     if let Some(refused) = loaded.probes_use(probes).refused.into_iter().next() {
-        let failure = Some(format!("{}. {}", refused.why, refused.hint));
+        let failure = Some(format!("{}. {}", refused.reason, refused.hint));
         return Ok(ProbePrice { failure, ..price });
     }
     let addr = free_port()?;
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn measurements_are_unique_and_have_the_given_length() {
+    fn measurements_are_unique_and_have_given_length() {
         let measurements = measurements(3 * S);
         let with_purpose =
             |shows: MeasurementPurpose| measurements.iter().filter(move |m| m.shows == shows);

@@ -140,8 +140,8 @@ fn check_protocol_use(spec: &load::LoadSpec, record: &LoadRecord) -> Result<(), 
         return Err(Problem::Wrong("the server continued in HTTP/1.1".into()));
     }
     let streams = u64::from(spec.step.streams);
-    if http2.streams_most < streams && streams > 1 {
-        let max_streams = http2.streams_most;
+    if http2.max_open_streams < streams && streams > 1 {
+        let max_streams = http2.max_open_streams;
         return Err(Problem::Wrong(format!(
             "only {max_streams} of {streams} requests could be in flight at a time"
         )));

@@ -62,7 +62,7 @@ mod tests {
         let drops = MachineDrops {
             tracking: Some(3),
             tracking_entries: Some(64),
-            tracking_most: Some(64),
+            max_tracking_entries: Some(64),
             ..MachineDrops::default()
         };
         let explained = explain(&drops, failure(FailureKind::NeverReady));

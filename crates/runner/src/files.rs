@@ -43,15 +43,15 @@ impl Folder {
     }
 
     /// Returns the folder of a plan's suite file. A file that was edited after planning is refused:
-    /// its requests are no longer those of the plan.
+    /// its requests no longer match the plan.
     #[must_use]
     pub fn from_plan(plan: &Plan) -> Folder {
         let folder = Folder::from_suite(Path::new(&plan.suite.path));
         Folder { planned_hashes: plan.files.clone(), ..folder }
     }
 
-    /// Reads a file in or below the folder. `Err`: it is elsewhere, also through a link, or cannot
-    /// be read.
+    /// Reads a file in or below the folder. `Err`: the file is elsewhere, also through a link, or
+    /// cannot be read.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
         let bytes = std::fs::read(self.find(name)?).map_err(|error| error.to_string())?;
         let hash: String =
@@ -71,7 +71,8 @@ impl Folder {
         self.hashes.borrow().clone()
     }
 
-    /// Returns the path of a file in or below the folder. `Err`: it is elsewhere, or is not a file.
+    /// Returns the path of a file in or below the folder. `Err`: the path is elsewhere, or is not a
+    /// file.
     pub fn find(&self, name: &str) -> Result<PathBuf, String> {
         let outside = |problem: &str| format!("{problem}\nhint: {}", self.hint);
         let inside = RelativePath::from_text(name).map_err(|stray| match stray {

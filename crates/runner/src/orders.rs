@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_order_is_the_order_of_the_suite() {
+    fn fixed_order_is_order_of_suite() {
         let launches = order_launches(3, 2, Order::Fixed, 1);
         let arms: Vec<usize> = launches.iter().map(|launch| launch.arms[0]).collect();
         assert_eq!(arms, [0, 1, 2, 0, 1, 2]);

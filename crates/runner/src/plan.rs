@@ -135,7 +135,7 @@ impl Planned {
     }
 }
 
-/// Returns why this machine cannot run a server, as a sentence. `None`: it can.
+/// Returns why this machine cannot run a server, as a sentence. `None`: the machine can run it.
 pub type UnmetNeed<'a> = dyn Fn(&Definition) -> Option<String> + 'a;
 
 /// Checks that the bodies in flight at each step fit into memory.
@@ -501,7 +501,8 @@ fn check_serves(definition: &Definition, workload: &Workload) -> Result<(), Stri
     Err(format!("it speaks {}, not {protocol}", listener::join_protocols(&definition.protocols)))
 }
 
-/// Returns why a subject serves no workload and is not started. `None`: it serves at least one.
+/// Returns why a subject serves no workload and is not started. `None`: the subject serves at least
+/// one.
 fn no_workload_reason(served: &[Result<(), String>]) -> Option<String> {
     let reasons: Vec<&String> = served.iter().map(|s| s.as_ref().err()).collect::<Option<_>>()?;
     let first = reasons.first()?;

@@ -118,7 +118,7 @@ impl SampledRuntime {
                 "See docs/reference/subject-keys.md for how a server provides statistics."
             }
         };
-        RefusedProbe { probe: Probe::Runtime, why: reason, hint: hint.into() }
+        RefusedProbe { probe: Probe::Runtime, reason, hint: hint.into() }
     }
 }
 
@@ -316,7 +316,7 @@ mod tests {
             let (readings, refused) =
                 SampledRuntime::new(runtime, work.path(), &sampler).follow(&stop);
             assert!(readings.is_empty());
-            let RefusedProbe { probe, why: reason, hint } = refused.unwrap();
+            let RefusedProbe { probe, reason, hint } = refused.unwrap();
             assert_eq!(probe, Probe::Runtime);
             assert_eq!(reason, "no process of the server returned statistics");
             assert!(!hint.is_empty());

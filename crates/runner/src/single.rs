@@ -24,8 +24,8 @@ pub struct LoadedServer {
     pub title: String,
 }
 
-/// Returns the plan of one load, which is like that of a suite with one subject, workload and step.
-/// `files`: SHA-256 of each file that its requests name.
+/// Returns the plan of one load, which is like the plan of a suite with one subject, workload and
+/// step. `files`: SHA-256 of each file that its requests name.
 #[must_use]
 pub fn plan(
     server: &LoadedServer,

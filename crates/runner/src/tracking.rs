@@ -162,7 +162,7 @@ pub fn forecast(plan: &Plan, tracked: &LoopbackTracking) -> Forecast {
             let seconds = opened.length_s.min(closed_stay_s).max(1.0);
             let rps = tracked.free_entries() as f64 / seconds * per_connection.max(1) as f64;
             forecast.filling_rate_rps =
-                Some(forecast.filling_rate_rps.map_or(rps, |least| least.min(rps)));
+                Some(forecast.filling_rate_rps.map_or(rps, |filling_rate| filling_rate.min(rps)));
         }
         openings.push(opened);
         forecast.peak = forecast.peak.max(recent_connections(&openings, closed_stay_s));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn recent_connections_sums_loads_within_the_time() {
+    fn recent_connections_sums_loads_within_time() {
         let opening = |length_s, connections| OpenedConnections { length_s, connections };
         let openings = [opening(100.0, 1000.0), opening(50.0, 10.0), opening(50.0, 10.0)];
         assert_eq!(recent_connections(&openings, 120.0), 10.0 + 10.0 + 200.0);

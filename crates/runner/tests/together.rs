@@ -34,8 +34,8 @@ fn server() -> SocketAddr {
 }
 
 /// Returns one of two loads that alternate: a round to warm up, and six that are measured.
-fn spec(own: u32) -> LoadSpec {
-    let slices = Slices { length_ns: 40 * MS, loads: 2, index: own, seed: 5 };
+fn spec(load_index: u32) -> LoadSpec {
+    let slices = Slices { length_ns: 40 * MS, loads: 2, index: load_index, seed: 5 };
     let base = load_of(server());
     LoadSpec {
         step: Step { connections: 2, ..base.step },
@@ -83,9 +83,9 @@ fn loads_begin_at_once_and_alternate() {
     for (spec, record) in ran {
         assert!(record.books.balance(), "{:?}", record.books);
         assert!(!record.cut_short && record.connections.opened == 2, "{:?}", record.connections);
-        let own = spec.slices.unwrap().slices_between(0, 2_000 * MS);
+        let load_turns = spec.slices.unwrap().slices_between(0, 2_000 * MS);
         let is_own = |interval: &&Interval| {
-            own.iter().any(|(from, to)| (*from..*to).contains(&interval.start_ns))
+            load_turns.iter().any(|(from, to)| (*from..*to).contains(&interval.start_ns))
         };
         let loading = record.intervals.iter().filter(|interval| interval.phase != Phase::Drain);
         let (inside, outside): (Vec<_>, Vec<_>) = loading.partition(is_own);
@@ -95,7 +95,7 @@ fn loads_begin_at_once_and_alternate() {
 }
 
 #[test]
-fn one_that_ends_early_takes_the_other_along() {
+fn early_end_of_one_load_ends_other() {
     for (_, record) in run([None, Some(8)]) {
         assert!(record.cut_short && record.server_failure.is_none());
         assert!(record.books.balance(), "{:?}", record.books);

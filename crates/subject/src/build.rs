@@ -81,8 +81,8 @@ pub fn remove_caches(definition: &Definition, inputs: Option<&str>, cache: &Path
     }
 }
 
-/// Returns the folders in the cache for a definition's folder: that of `{cache}`, and that of a
-/// subject without a build.
+/// Returns the folders in the cache for a definition's folder: the folder of `{cache}`, and the
+/// folder of a subject without a build.
 #[must_use]
 pub fn build_folders(definition: &Definition, cache: &Path) -> [PathBuf; 2] {
     ["kept", "none"].map(|kind| build_folder(kind, definition, &cache.join(&definition.name)))

@@ -28,7 +28,7 @@ pub struct Certs {
 impl Certs {
     /// Makes an authority and a certificate for `localhost`, 127.0.0.1 and ::1, both ECDSA on
     /// P-256, in a new folder that the guard removes if dyno is killed. Only dyno's user, which is
-    /// also that of subjects, may read the key.
+    /// also the user of subjects, may read the key.
     pub fn make(guard: &Guard) -> io::Result<Certs> {
         Certs::make_in(&std::env::temp_dir(), guard)
     }

@@ -11,7 +11,8 @@ use dyno_workload::relative_path::RelativePath;
 use dyno_workload::text::parse_string;
 use serde::{Deserialize, Deserializer};
 
-/// A name that is one part of a path, such as that of a subject, which is the name of its folder.
+/// A name that is one part of a path, such as the name of a subject, which is also its folder's
+/// name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(pub String);
 

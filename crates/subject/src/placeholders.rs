@@ -104,7 +104,7 @@ pub enum PlaceholderScope {
 }
 
 impl PlaceholderScope {
-    /// Returns the names of its placeholders, without those of back ends.
+    /// Returns the names of its placeholders, without the names of back ends' placeholders.
     fn placeholder_names(self) -> Vec<&'static str> {
         let (base, extra): (&[&str], &[&str]) = match self {
             PlaceholderScope::Query => (&[], &[]),

@@ -11,7 +11,7 @@ pub use behaviour::{
     TestConditions, ThreadModel,
 };
 
-/// All behaviours, those of the Rust server first.
+/// All behaviours, the Rust server's behaviours first.
 pub fn behaviours() -> impl Iterator<Item = &'static Behaviour> {
     rust::BEHAVIOURS.iter().chain(runtimes::BEHAVIOURS)
 }

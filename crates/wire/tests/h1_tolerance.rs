@@ -4,7 +4,8 @@
 use dyno_wire::h1::response::{End, RequestKind, ResponseEvent, ResponseReader};
 use dyno_wire::h1::{Http1Error, request};
 
-/// An accepted response: its status, its body, and its end; `None`: it continues until the close.
+/// An accepted response: its status, its body, and its end; `None`: the body continues until the
+/// close.
 type AcceptedResponse = (u16, Vec<u8>, Option<End>);
 
 /// Reads a response whole and byte by byte, with the same result.

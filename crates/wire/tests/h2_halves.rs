@@ -327,7 +327,7 @@ fn serve_pieces(input: &[u8], piece: usize) -> (Vec<u8>, usize, Option<Http2Erro
 fn other_protocol_gives_error_in_any_pieces() {
     for (bytes, error) in [
         ("GET / HTTP/1.1\r\n", Http2Error::SpokeHttp1),
-        // Its first byte is that of the preface.
+        // Its first byte is the first byte of the preface.
         ("POST / HTTP/1.1\r\n", Http2Error::SpokeHttp1),
         ("PRI * HTTP/2.0\r\n\r\nXX", Http2Error::NoPreface),
     ] {

@@ -272,8 +272,8 @@ impl<'a> Server<'a> {
             .max_frame_size(setting.max_frame_size)
             .header_table_size(setting.table)
             .max_header_list_size(1 << 20);
-        if let Some(most) = setting.max_streams {
-            builder.max_concurrent_streams(most);
+        if let Some(max) = setting.max_streams {
+            builder.max_concurrent_streams(max);
         }
         let handshake = builder.handshake(ServerEnd(wire.clone()));
         Server {

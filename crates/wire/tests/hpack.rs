@@ -239,16 +239,16 @@ fn rfc7541_c6_responses_with_huffman() {
 // Invalid blocks.
 
 #[test]
-fn index_beyond_tables_refused() {
+fn index_outside_of_tables_refused() {
     assert_eq!(first_block_error(&[0x80]), HpackError::IndexZero);
-    assert_eq!(first_block_error(&[0x80 | 62]), HpackError::IndexBeyondTables);
-    assert_eq!(first_block_error(&parse_hex("ff ff ff ff ff 0e")), HpackError::IndexBeyondTables);
+    assert_eq!(first_block_error(&[0x80 | 62]), HpackError::IndexOutOfRange);
+    assert_eq!(first_block_error(&parse_hex("ff ff ff ff ff 0e")), HpackError::IndexOutOfRange);
     // As the name of a literal.
-    assert_eq!(first_block_error(&parse_hex("7e 00")), HpackError::IndexBeyondTables);
+    assert_eq!(first_block_error(&parse_hex("7e 00")), HpackError::IndexOutOfRange);
 }
 
 #[test]
-fn integer_beyond_32_bits_refused() {
+fn integer_above_32_bits_refused() {
     // 2^32 - 1, as a string's length, and one more.
     assert_eq!(first_block_error(&parse_hex("00 7f 80 ff ff ff 0f")), HpackError::StringTooLong);
     assert_eq!(first_block_error(&parse_hex("00 7f 81 ff ff ff 0f")), HpackError::IntegerTooLarge);

@@ -52,7 +52,8 @@ pub fn parse_mix_entry(text: &str, read: ReadFile<'_>) -> Result<Request, String
     Ok(Request { weight, ..request(method, path, Vec::new(), body) })
 }
 
-/// Reads a header that is sent: `Name: value`. `Err`: it has no colon, or it is a framing header.
+/// Reads a header that is sent: `Name: value`. `Err`: the header has no colon, or is a framing
+/// header.
 pub fn header(text: &str) -> Result<(String, String), String> {
     // A pseudo-header field begins with a colon.
     let colon = text.char_indices().skip(1).find(|(_, c)| *c == ':');
@@ -75,7 +76,7 @@ pub fn expected_header(text: &str) -> (String, Option<String>) {
     }
 }
 
-/// Reads an expected value of a JSON body: `/items/0/name="ann"`. `Err`: it has no `=`.
+/// Reads an expected value of a JSON body: `/items/0/name="ann"`. `Err`: the text has no `=`.
 pub fn expected_json(text: &str) -> Result<(String, serde_json::Value), String> {
     let (pointer, value) = text
         .split_once('=')

@@ -229,7 +229,7 @@ impl FieldList {
         Ok(FieldList { fields, body })
     }
 
-    /// Returns the constant fields whose name is not that of a varying field. They may be
+    /// Returns the constant fields whose name is not the name of a varying field. They may be
     /// reordered.
     fn constant_fields(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let is_varying =

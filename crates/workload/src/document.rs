@@ -52,7 +52,8 @@ impl<'s> Document<'s> {
         named.collect()
     }
 
-    /// Overrides values with those of another table: tables key by key, other values as a whole.
+    /// Overrides values with the values of another table: tables key by key, other values as a
+    /// whole.
     pub fn overlay(&mut self, overrides: DeTable<'s>) {
         overlay(&mut self.table, overrides);
     }
@@ -150,13 +151,13 @@ mod tests {
     #[test]
     fn mistake_of_overriding_value_has_its_position() {
         let base = "list = [1]\n[a]\nb = 1\nc = 2\n";
-        for (over, message) in [
+        for (override_text, message) in [
             ("[over.x.a]\nc = \"two\"", "s.toml:6:5: "),
             ("[over.x.a]\nd = 1", "s.toml:6:1: unknown key `d`"),
             ("[over]\nx = 1", "s.toml:6:5: `over`: must be a table of tables"),
         ] {
-            let error = read_with_overrides(&format!("{base}{over}\n")).unwrap_err();
-            assert!(error.starts_with(message), "{over}: {error}");
+            let error = read_with_overrides(&format!("{base}{override_text}\n")).unwrap_err();
+            assert!(error.starts_with(message), "{override_text}: {error}");
         }
         let source = format!("{base}[over.x.a]\nc = 7\n");
         let mut document = Document::parse(Path::new("s.toml"), &source).unwrap();

@@ -16,7 +16,8 @@ const CONNECTION_FIELDS: [&str; 6] = [
     "http2-settings",
 ];
 
-/// Returns why a header cannot be sent over a protocol, as a sentence with a hint; `None`: it can.
+/// Returns why a header cannot be sent over a protocol, as a sentence with a hint; `None`: the
+/// header can be sent.
 #[must_use]
 pub fn fault(protocol: Protocol, name: &str, value: &str) -> Option<String> {
     if name.starts_with(':') {
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn second_host_is_a_duplicate() {
+    fn second_host_is_duplicate() {
         let headers =
             |names: &[&str]| names.iter().map(|n| (n.to_string(), "h".into())).collect::<Vec<_>>();
         assert_eq!(duplicate(&headers(&["Host", "X", "X"])), None);

@@ -183,7 +183,7 @@ fn without_rust_types(message: &str) -> String {
     format!("{found}, expected {expected}")
 }
 
-/// Returns the known word that is most similar to `typed`; `None`: none is similar.
+/// Returns the known word that is most similar to `typed`; `None`: no word is similar.
 pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names
         .map(|word| (strsim::jaro_winkler(typed, word), word))

@@ -203,7 +203,8 @@ pub struct CheckedWorkload {
     pub steps: StepOverrides,
 }
 
-/// Settings of a workload that override those of the load. `None`: the load's setting applies.
+/// Settings of a workload that override the settings of the load. `None`: the load's setting
+/// applies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepOverrides {
     pub connections: Option<Vec<u32>>,

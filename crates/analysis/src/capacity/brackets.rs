@@ -198,7 +198,7 @@ pub(super) fn failed_starts<'a>(
     };
     let is_lost = |failure: &&SubjectFailure| {
         failure.failure.kind.is_caused_by_subject()
-            && failure.protocol.is_none_or(|own| own == protocol)
+            && failure.protocol.is_none_or(|failed_protocol| failed_protocol == protocol)
     };
     let lost = subject.failures.iter().filter(is_lost);
     // Repeat 0 is a failed build.
@@ -272,8 +272,9 @@ fn fails_at_any_rate(
         rates[missed_index].1.decided_count() - rates[missed_index].1.kept_count() - by_failures;
     let last_below = kept_index.unwrap_or(missed_index);
     let first_above = if kept_index.is_some() { missed_index } else { missed_index + 1 };
-    let counts =
-        |own: &[(f64, Repeats)]| FailureCounts::sum(own.iter().map(|(_, repeats)| repeats.counts));
+    let counts = |rates: &[(f64, Repeats)]| {
+        FailureCounts::sum(rates.iter().map(|(_, repeats)| repeats.counts))
+    };
     let shares = FailureShares::new(counts(&rates[..=last_below]), counts(&rates[first_above..]));
     by_failures > others && shares.are_at_any_rate()
 }
@@ -281,7 +282,9 @@ fn fails_at_any_rate(
 /// Returns the blocks that have votes at all rates.
 fn blocks(rates: &[(f64, Repeats)]) -> Vec<u32> {
     let has_block = |block: u32| {
-        rates.iter().all(|(_, repeats)| repeats.by_block.iter().any(|(own, _)| *own == block))
+        rates
+            .iter()
+            .all(|(_, repeats)| repeats.by_block.iter().any(|(vote_block, _)| *vote_block == block))
     };
     let first = rates.first().map(|(_, repeats)| &repeats.by_block[..]).unwrap_or_default();
     let candidates: BTreeSet<u32> = first.iter().map(|(block, _)| *block).collect();
@@ -291,8 +294,8 @@ fn blocks(rates: &[(f64, Repeats)]) -> Vec<u32> {
 /// Returns the highest rate that one repeat kept below all that it missed. `None`: a load was too
 /// short to decide, or the generator could not offer a rate.
 fn highest_kept_rate(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
-    let is_unknown = |(own, verdict): &(u32, ObjectiveVerdict)| {
-        *own == block
+    let is_unknown = |(vote_block, verdict): &(u32, ObjectiveVerdict)| {
+        *vote_block == block
             && matches!(
                 verdict,
                 ObjectiveVerdict::TooShort(_) | ObjectiveVerdict::GeneratorMissed(_)
@@ -305,7 +308,7 @@ fn highest_kept_rate(rates: &[(f64, Repeats)], block: u32) -> Option<f64> {
         repeats
             .by_block
             .iter()
-            .filter(|(own, _)| *own == block)
+            .filter(|(vote_block, _)| *vote_block == block)
             .all(|(_, verdict)| *verdict == ObjectiveVerdict::Kept)
     };
     Some(rates.iter().take_while(is_kept).last().map_or(0.0, |(rate, _)| *rate))
@@ -356,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_decide_a_rate_only_if_they_depend_on_it() {
+    fn failures_decide_rate_only_if_they_depend_on_it() {
         let rate = |verdict: ObjectiveVerdict, rate_rps: f64, failed: f64| {
             let by_block = (0..3).map(|block| (block, verdict.clone())).collect();
             (
@@ -482,7 +485,7 @@ mod tests {
 
     /// The start has trials over another protocol.
     #[test]
-    fn start_refused_over_protocol_has_a_vote() {
+    fn start_refused_over_protocol_has_vote() {
         let run = five_starts();
         let mut report = crate::report::report(&run);
         let plan = &run.header.plan;

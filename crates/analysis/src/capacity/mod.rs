@@ -91,7 +91,8 @@ impl Votes {
 
 impl CapacityResult {
     /// Builds the result from the bounds of a search. `trials`: every load. `together`: for each
-    /// rate, all of its requests as if they were one load. `ended`: why the search ended early.
+    /// rate, all of its requests as if they were one load. `ended`: reason why the search ended
+    /// early.
     #[must_use]
     pub fn new(
         objective: &Objective,
@@ -140,7 +141,7 @@ impl CapacityResult {
     /// Sets the lowest rate that is tried; 0: the objective has no percentiles.
     #[must_use]
     pub fn with_least_rps(self, least_rps: f64) -> CapacityResult {
-        CapacityResult { least_rps: Some(least_rps).filter(|least| *least > 0.0), ..self }
+        CapacityResult { least_rps: Some(least_rps).filter(|rps| *rps > 0.0), ..self }
     }
 }
 
@@ -192,11 +193,11 @@ impl CapacityTrial {
             confirms: false,
             missed: match verdict {
                 ObjectiveVerdict::Kept => None,
-                ObjectiveVerdict::Missed(what)
-                | ObjectiveVerdict::Failed(what)
-                | ObjectiveVerdict::NotStarted(what)
-                | ObjectiveVerdict::TooShort(what)
-                | ObjectiveVerdict::GeneratorMissed(what) => Some(what),
+                ObjectiveVerdict::Missed(condition)
+                | ObjectiveVerdict::Failed(condition)
+                | ObjectiveVerdict::NotStarted(condition)
+                | ObjectiveVerdict::TooShort(condition)
+                | ObjectiveVerdict::GeneratorMissed(condition) => Some(condition),
             },
         }
     }

@@ -239,7 +239,7 @@ const fn is_time_condition(parse_condition: &Condition) -> bool {
     !matches!(parse_condition, Condition::Errors { .. })
 }
 
-/// Describes how a load misses a condition; `None`: it keeps it.
+/// Describes how a load misses a condition; `None`: the load keeps the condition.
 fn find_miss(parse_condition: &Condition, load: &LoadResult, error_share: f64) -> Option<Miss> {
     let times = &load.response_time_us;
     match parse_condition {
@@ -456,10 +456,10 @@ mod tests {
         let required = |text| required_requests(&parse_objective(text, &time).unwrap());
         assert!((required("p99<5ms,p99.9<9ms,errors<1%") - 20_000.0).abs() < 1e-6);
         assert_eq!((required("errors<1%"), required("max<5ms")), (0.0, 0.0));
-        let least = |arrival| {
+        let min_rate = |arrival| {
             least_rps(&parse_objective("p99<5ms", &time).unwrap(), 2_000_000_000, arrival)
         };
-        assert_eq!((least(Arrival::Constant), least(Arrival::Poisson)), (1000.0, 1089.5));
+        assert_eq!((min_rate(Arrival::Constant), min_rate(Arrival::Poisson)), (1000.0, 1089.5));
     }
 
     /// In an open loop, fewer responses than requests per interval show that the server falls

@@ -33,15 +33,14 @@ impl Pool {
         self.0.push(PooledLoad { result, times, missing, is_limited_by_generator });
     }
 
-    /// Returns the result of all requests, and whether they keep the objective; `None`: there are
-    /// no loads.
+    /// Returns the result of all requests, and whether they keep the objective; `None`: no loads.
     pub(super) fn verdict(&self, objective: &Objective) -> Option<(LoadResult, ObjectiveVerdict)> {
         let result = combine(&self.counted_loads())?;
         let verdict = judge(objective, &result);
         Some((result, verdict))
     }
 
-    /// Returns the loads that count. Those in which the generator was the limit are left out,
+    /// Returns the loads that count. Loads in which the generator was the limit are left out,
     /// unless it was the limit for most of the time.
     fn counted_loads(&self) -> Vec<&PooledLoad> {
         let seconds =

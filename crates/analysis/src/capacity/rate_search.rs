@@ -72,21 +72,21 @@ impl RateSearch {
         let verdict = judge(&self.objective, &result);
         let trial = CapacityTrial { confirms, ..CapacityTrial::new(rate_rps, &result, verdict) };
         self.pools.entry(rate_rps.to_bits()).or_default().add(&self.objective, record, result);
-        let own = TrialVerdict::from_trial(&trial);
+        let verdict = TrialVerdict::from_trial(&trial);
         let combined =
-            self.combined_trial(rate_rps).map_or(own, |trial| TrialVerdict::from_trial(&trial));
+            self.combined_trial(rate_rps).map_or(verdict, |trial| TrialVerdict::from_trial(&trial));
         match confirms {
-            true if own == TrialVerdict::Kept => {
+            true if verdict == TrialVerdict::Kept => {
                 self.search.record_confirmation(rate_rps, combined);
             }
             true => self.search.record_confirmation(rate_rps, TrialVerdict::Missed),
-            false => self.search.record(rate_rps, own, combined),
+            false => self.search.record(rate_rps, verdict, combined),
         }
         self.trials.push(trial.clone());
         trial
     }
 
-    /// Returns all loads at a rate as if they were one; `None`: there are none.
+    /// Returns all loads at a rate as if they were one; `None`: the rate has no loads.
     fn combined_trial(&self, rate_rps: f64) -> Option<CapacityTrial> {
         let (result, verdict) = self.pools.get(&rate_rps.to_bits())?.verdict(&self.objective)?;
         Some(CapacityTrial::new(rate_rps, &result, verdict))

@@ -61,9 +61,9 @@ pub enum SearchStep {
 /// Bounds of the capacity, requests per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CapacityBounds {
-    /// The highest rate that kept the objective below all that missed it; `None`: none did.
+    /// The highest rate that kept the objective below all that missed it; `None`: no rate kept it.
     pub kept_rps: Option<f64>,
-    /// The lowest rate that missed it; `None`: none did.
+    /// The lowest rate that missed the objective; `None`: no rate missed it.
     pub missed_rps: Option<f64>,
     /// Whether the bounds are as close as requested, and no longer load has contradicted
     /// `kept_rps`.
@@ -88,7 +88,7 @@ struct RateOutcomes {
     kept_loads: u32,
     /// Whether all requests at this rate together keep the objective.
     is_kept: bool,
-    /// Result of a longer load; `None`: there was none.
+    /// Result of a longer load; `None`: no longer load ran.
     confirmed: Option<bool>,
 }
 
@@ -167,14 +167,14 @@ impl CapacitySearch {
         CapacitySearch { least_rps: rate(key(least_rps.clamp(MIN_RPS, MAX_RPS))), ..self }
     }
 
-    /// Records the outcome of a load (`own`), and that of all requests at its rate (`combined`).
-    pub fn record(&mut self, rate_rps: f64, own: TrialVerdict, combined: TrialVerdict) {
+    /// Records the outcome of a load, and the outcome of all requests at its rate (`combined`).
+    pub fn record(&mut self, rate_rps: f64, verdict: TrialVerdict, combined: TrialVerdict) {
         self.loads += 1;
         match combined {
             TrialVerdict::Kept | TrialVerdict::Missed => {
                 let observed = self.rates.entry(key(rate_rps)).or_default();
                 observed.loads += 1;
-                observed.kept_loads += u32::from(own == TrialVerdict::Kept);
+                observed.kept_loads += u32::from(verdict == TrialVerdict::Kept);
                 observed.is_kept = combined == TrialVerdict::Kept;
             }
             // The load had fewer requests than expected by chance. A higher rate has enough.
@@ -206,7 +206,8 @@ impl CapacitySearch {
             .map_or_else(|| SearchStep::Done(self.current_bounds()), SearchStep::Confirm)
     }
 
-    /// Returns the best known bounds: those of the latest stage that has both bounds, or else one.
+    /// Returns the best known bounds, from the latest stage that has both, or else from a stage
+    /// with one bound.
     #[must_use]
     pub fn current_bounds(&self) -> CapacityBounds {
         let final_bounds = self.bounds(STAGES[STAGES.len() - 1].loads);
@@ -361,15 +362,16 @@ mod tests {
             };
             assert_eq!(self::rate(key(rate)), rate, "results name the rate that was tried");
             let Load { slow } = load(rate, seconds);
-            let own = all.entry(key(rate)).or_default();
-            own.push((seconds, slow));
-            let length: f64 = own.iter().map(|(seconds, _)| seconds).sum();
-            let together = own.iter().map(|(seconds, slow)| seconds * slow).sum::<f64>() / length;
+            let loads = all.entry(key(rate)).or_default();
+            loads.push((seconds, slow));
+            let length: f64 = loads.iter().map(|(seconds, _)| seconds).sum();
+            let slow_share =
+                loads.iter().map(|(seconds, slow)| seconds * slow).sum::<f64>() / length;
             match search.next() {
                 SearchStep::Confirm(_) => {
-                    search.record_confirmation(rate, verdict_of_share(together));
+                    search.record_confirmation(rate, verdict_of_share(slow_share));
                 }
-                _ => search.record(rate, verdict_of_share(slow), verdict_of_share(together)),
+                _ => search.record(rate, verdict_of_share(slow), verdict_of_share(slow_share)),
             }
         }
     }
@@ -394,7 +396,7 @@ mod tests {
     ///   1.06): 2 + 2 loads.
     /// - The third needs a third load at both bounds, and divides twice, to 1.011 (limit 1.02):
     ///   2 + 2 × 3 loads.
-    fn most_loads(edge: f64, start: f64) -> usize {
+    fn max_loads(edge: f64, start: f64) -> usize {
         let doublings = (edge / start).log2().abs().floor() as usize + 1;
         1 + doublings + 3 + 4 + 8
     }
@@ -403,8 +405,8 @@ mod tests {
         let (found, loads) = search_bounds(start, 0.02, |rate| rate <= edge);
         let (low, high) = (found.kept_rps.unwrap(), found.missed_rps.unwrap());
         assert!(found.settled && low <= edge && edge <= high && high / low <= 1.0201, "{found:?}");
-        let most = most_loads(edge, start);
-        assert!(loads <= most, "edge {edge}, start {start}: {loads} loads, at most {most}");
+        let limit = max_loads(edge, start);
+        assert!(loads <= limit, "edge {edge}, start {start}: {loads} loads, at most {limit}");
     }
 
     proptest! {
@@ -423,7 +425,7 @@ mod tests {
         for (edge, start) in [(2.0, 2_730_039.0), (2.0, 1e7), (1e7, 1.0), (2.0, 1.0), (1e7, 1e7)] {
             assert_edge_is_found(edge, start);
         }
-        assert_eq!(most_loads(2.0, 2_730_039.0), 37);
+        assert_eq!(max_loads(2.0, 2_730_039.0), 37);
         let decades = |n: u32| 2.0 * 10f64.powf(f64::from(n) / 6.0);
         for (edge, start) in (0..40).flat_map(|edge| (0..40).map(move |start| (edge, start))) {
             assert_edge_is_found(decades(edge), decades(start));
@@ -442,7 +444,7 @@ mod tests {
                 let stalls =
                     (0..(seconds / 2.0) as usize).filter(|_| normal.uniform() < 0.05).count();
                 let stalled = stalls as f64 * 0.05 * 2.0 / seconds;
-                // Beyond the edge the share of slow requests rises fast.
+                // Above the edge the share of slow requests rises fast.
                 Load { slow: (0.01 * (rate / edge).powi(40)).min(1.0) + stalled }
             };
             let (found, loads, confirmations) =
@@ -499,7 +501,7 @@ mod tests {
                 "{lasting}: {found:?}"
             );
             assert!(
-                loads <= most_loads(1000.0, 400.0) && longer <= MAX_CONFIRMATIONS,
+                loads <= max_loads(1000.0, 400.0) && longer <= MAX_CONFIRMATIONS,
                 "{loads}, {longer}"
             );
         }

@@ -98,10 +98,10 @@ fn search(run: &Run, record: &SearchRecord) -> Option<SearchResult> {
     let planned = &plan.trials[record.trial];
     // In an interrupted run, the trial that a search follows may be missing.
     let closed = run.trials.iter().find(|trial| trial.trial == record.trial)?;
-    let least = least_rps(objective, plan.load.duration_ns, options.arrival);
+    let min_rps = least_rps(objective, plan.load.duration_ns, options.arrival);
     let first = record.loads.first().map_or(1.0, |load| load.rate);
     let search = CapacitySearch::new(first, Width(options.width));
-    let mut search = RateSearch::new(search, objective.clone(), least);
+    let mut search = RateSearch::new(search, objective.clone(), min_rps);
     for load in &record.loads {
         let result = load_result(run, closed, (load.rate, &load.load));
         search.take((load.rate, load.confirms), &load.load, result);
@@ -169,10 +169,10 @@ fn bracket_of(
         .map(|search| &search.result)
         .filter(|result| !result.trials.is_empty())
         .collect();
-    let is_true_of_most = |has_property: fn(&&&CapacityResult) -> bool| {
+    let is_true_for_majority = |has_property: fn(&&&CapacityResult) -> bool| {
         2 * results.iter().filter(has_property).count() > results.len()
     };
-    let at_any_rate = is_true_of_most(|result| result.failures_at_any_rate.is_some());
+    let at_any_rate = is_true_for_majority(|result| result.failures_at_any_rate.is_some());
     let starts = results.len();
     let loads = results.iter().map(|result| result.trials.len()).sum();
     let settled = results.iter().filter(|result| result.settled).count();
@@ -217,8 +217,8 @@ fn bracket_of(
     }
 }
 
-/// Returns the median of the kept rates, with `None` as 0. Of an even number it is the lower of the
-/// middle two, because that rate was really tried. `None`: the median is 0.
+/// Returns the median of the kept rates, with `None` as 0. With an even number of rates it is the
+/// lower of the middle two, because that rate was really tried. `None`: the median is 0.
 fn lower_middle(kept_rates: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let mut sorted: Vec<f64> = kept_rates.map(|rps| rps.unwrap_or(0.0)).collect();
     sorted.sort_by(f64::total_cmp);
@@ -250,8 +250,8 @@ mod tests {
         let bounds = |kept: &[Option<f64>], missed: &[Option<f64>]| {
             (lower_middle(kept.iter().copied()), upper_middle(missed.iter().copied()))
         };
-        let of_two = bounds(&[Some(13305.0), None], &[Some(19957.5), Some(100.0)]);
-        assert_eq!(of_two, (None, Some(19957.5)));
+        let even_count = bounds(&[Some(13305.0), None], &[Some(19957.5), Some(100.0)]);
+        assert_eq!(even_count, (None, Some(19957.5)));
         assert_eq!(
             bounds(&[Some(3.0), Some(1.0), Some(2.0)], &[Some(4.0), None, None]),
             (Some(2.0), None)
@@ -322,7 +322,7 @@ mod tests {
     /// The server stops for 150 ms every 5 s. Some loads lie between two stops, and a vote of loads
     /// would find a p99 below 60 ms up to 595/s.
     #[test]
-    fn rare_pauses_prevent_a_kept_rate() {
+    fn rare_pauses_prevent_kept_rate() {
         for first in [0.0, 1.1, 2.3, 3.7] {
             let mut clock: f64 = first;
             let result = find_capacity("p99<60ms", |rate, seconds| {
@@ -368,7 +368,7 @@ mod tests {
 
     /// Older versions made no confirming loads.
     #[test]
-    fn search_without_a_longer_load_is_not_confirmed() {
+    fn search_without_longer_load_is_not_confirmed() {
         let mut run = run(&[3000.0]);
         run.searches[0].loads.retain(|load| !load.confirms);
         let result = &searches(&run)[0].result;
@@ -513,7 +513,7 @@ mod tests {
 
     /// The server refuses requests above its limit, so its failures depend on the rate.
     #[test]
-    fn failures_above_a_rate_are_a_limit() {
+    fn failures_above_rate_are_limit() {
         for limit in [2100.0, 2600.0, 9000.0] {
             let refuse_above_limit = |rate: f64, seconds: f64| {
                 let mut load = load_with_times(rate, seconds, |_| 1.0);

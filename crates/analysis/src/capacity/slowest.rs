@@ -176,7 +176,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn slowest_subject_of_each_workload_is_not_a_control() {
+    fn slowest_subject_of_each_workload_is_not_control() {
         let run = fixture::five_blocks();
         let report = crate::report::report(&run);
         let subjects: Vec<(String, String)> = slowest_subjects(&run.header.plan, &report)

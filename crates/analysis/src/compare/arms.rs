@@ -1,4 +1,4 @@
-//! Matches the arms and cells of one side with those of the other.
+//! Matches the arms and cells of one side with the arms and cells of the other.
 
 use dyno_archive::plan::Step;
 

@@ -22,7 +22,8 @@ const MEMORY_TOLERANCE: f64 = 0.01;
 #[schemars(rename = "Difference")]
 pub struct RunDifference {
     /// Its name, such as `load.duration_ns`.
-    pub what: String,
+    #[serde(rename = "what")]
+    pub name: String,
     /// The value in each run; `None`: it may be secret, or is long.
     pub a: Option<String>,
     pub b: Option<String>,
@@ -40,10 +41,15 @@ pub(super) fn run_differences(
     list.add_parts("B", b.run);
     list.add("machine", &facts(a, b), &facts(b, a));
     list.add("load", &load(plan_a), &load(plan_b));
-    for own in &plan_a.workloads {
-        let other = plan_b.workloads.iter().find(|other| other.name == own.name);
-        if let Some(other) = other.filter(|other| *other != own) {
-            list.add_names(&format!("workload {}", own.name), &json!(own), &json!(other));
+    for workload_a in &plan_a.workloads {
+        let workload_b =
+            plan_b.workloads.iter().find(|workload_b| workload_b.name == workload_a.name);
+        if let Some(workload_b) = workload_b.filter(|workload_b| *workload_b != workload_a) {
+            list.add_names(
+                &format!("workload {}", workload_a.name),
+                &json!(workload_a),
+                &json!(workload_b),
+            );
         }
     }
     list.add("turns", &turns(plan_a), &turns(plan_b));
@@ -54,23 +60,23 @@ pub(super) fn run_differences(
         &json!(plan_b.swaps_cpus),
     );
     list.add("files", &json!(plan_a.files), &json!(plan_b.files));
-    for (arm_a, arm_b) in arms {
-        let (own, other) = (&plan_a.arms[*arm_a], &plan_b.arms[*arm_b]);
-        let name = if own.name == other.name {
-            own.name.clone()
+    for (index_a, index_b) in arms {
+        let (arm_a, arm_b) = (&plan_a.arms[*index_a], &plan_b.arms[*index_b]);
+        let name = if arm_a.name == arm_b.name {
+            arm_a.name.clone()
         } else {
-            format!("{} and {}", own.name, other.name)
+            format!("{} and {}", arm_a.name, arm_b.name)
         };
-        list.add(&format!("{name}: loaded with"), &co_loads(a, *arm_a), &co_loads(b, *arm_b));
+        list.add(&format!("{name}: loaded with"), &co_loads(a, *index_a), &co_loads(b, *index_b));
         list.add_names(
             &format!("{name}: env"),
-            &json!(own.conditions.env),
-            &json!(other.conditions.env),
+            &json!(arm_a.conditions.env),
+            &json!(arm_b.conditions.env),
         );
-        list.all.extend(environment::differences(&name, (a.run, *arm_a), (b.run, *arm_b)));
+        list.all.extend(environment::differences(&name, (a.run, *index_a), (b.run, *index_b)));
         let request = |arm: &Arm| json!(arm.conditions.request);
-        list.add_names(&format!("{name}: request"), &request(own), &request(other));
-        list.add(&name, &conditions(plan_a, *arm_a), &conditions(plan_b, *arm_b));
+        list.add_names(&format!("{name}: request"), &request(arm_a), &request(arm_b));
+        list.add(&name, &conditions(plan_a, *index_a), &conditions(plan_b, *index_b));
     }
     list.all
 }
@@ -91,9 +97,9 @@ pub(super) fn arm_differences(run: &Run, arms: &[(usize, usize)]) -> Vec<RunDiff
 
 /// Returns each group of arms that were loaded at the same time as an arm.
 fn co_loads(side: Side<'_>, arm: usize) -> Value {
-    let own = side.report.trials.iter().filter(|trial| trial.valid && trial.cell.arm == arm);
+    let trials = side.report.trials.iter().filter(|trial| trial.valid && trial.cell.arm == arm);
     let groups: BTreeSet<&[String]> =
-        own.filter_map(|trial| Some(&*trial.duet.as_ref()?.concurrent_subjects)).collect();
+        trials.filter_map(|trial| Some(&*trial.duet.as_ref()?.concurrent_subjects)).collect();
     json!(groups)
 }
 
@@ -156,11 +162,11 @@ impl DifferenceList {
     /// Adds differences between the parts of a resumed run: its parts ran under different
     /// conditions.
     fn add_parts(&mut self, name: &str, run: &Run) {
-        let add_parts = run.later_parts();
-        let all = add_parts.iter().flat_map(|part| &part.differences);
-        let names: BTreeSet<&str> = all.map(|difference| &*difference.what).collect();
-        self.all.extend(names.into_iter().map(|what| RunDifference {
-            what: format!("parts of {name}: {what}"),
+        let parts = run.later_parts();
+        let all = parts.iter().flat_map(|part| &part.differences);
+        let names: BTreeSet<&str> = all.map(|difference| &*difference.name).collect();
+        self.all.extend(names.into_iter().map(|difference| RunDifference {
+            name: format!("parts of {name}: {difference}"),
             a: None,
             b: None,
         }));
@@ -185,7 +191,7 @@ impl DifferenceList {
             let text = |value: &Value| {
                 has_values.then(|| value.as_str().map_or_else(|| value.to_string(), Into::into))
             };
-            self.all.push(RunDifference { what: name.into(), a: text(a), b: text(b) });
+            self.all.push(RunDifference { name: name.into(), a: text(a), b: text(b) });
         });
     }
 }

@@ -26,14 +26,14 @@ pub(super) fn differences(owner: &str, a: RunArm<'_>, b: RunArm<'_>) -> Vec<RunD
     let mut all =
         differing(owner, &ProgramEnvironment::from_arm(a), &ProgramEnvironment::from_arm(b));
     let (plan_a, plan_b) = (&a.0.header.plan, &b.0.header.plan);
-    for own in &plan_a.arms[a.1].backends {
-        let name = &plan_a.backends[*own].name;
+    for backend_a in &plan_a.arms[a.1].backends {
+        let name = &plan_a.backends[*backend_a].name;
         let mut others = plan_b.arms[b.1].backends.iter();
         if let Some(other) = others.find(|other| plan_b.backends[**other].name == *name) {
             let owner = format!("{owner}: back end {name}");
             all.extend(differing(
                 &owner,
-                &ProgramEnvironment::from_backend(a, *own),
+                &ProgramEnvironment::from_backend(a, *backend_a),
                 &ProgramEnvironment::from_backend(b, *other),
             ));
         }
@@ -138,7 +138,7 @@ fn difference(owner: &str, name: &str, a: Option<&str>, b: Option<&str>) -> Opti
     let is_visible = !may_be_secret(name) && ![a, b].into_iter().flatten().any(is_withheld);
     let text = |value: Option<&str>| is_visible.then(|| value.unwrap_or("not set").to_string());
     (a != b).then(|| RunDifference {
-        what: format!("{owner}: environment variable {name}"),
+        name: format!("{owner}: environment variable {name}"),
         a: text(a),
         b: text(b),
     })
@@ -178,15 +178,15 @@ mod tests {
             inherited.iter().map(|name| (*name).into()).collect();
         let start = |start: usize| {
             let folder = format!("/tmp/dyno-{id}-{start}");
-            let mut own = part(PartStart::new(Party::SUBJECT, "x".into()));
+            let mut subject = part(PartStart::new(Party::SUBJECT, "x".into()));
             let each = [
                 ("TMPDIR", folder.clone()),
                 ("LOG", format!("{folder}/log")),
                 ("PORT", format!("{}", 8000 + id.len())),
                 ("PATH", "/bin".into()),
             ];
-            own.environment.extend(each.map(|(name, value)| (name.into(), value)));
-            StartRecord { start, launch: start, parts: vec![own], ..StartRecord::default() }
+            subject.environment.extend(each.map(|(name, value)| (name.into(), value)));
+            StartRecord { start, launch: start, parts: vec![subject], ..StartRecord::default() }
         };
         run.starts = (0..5).map(start).collect();
         run
@@ -207,11 +207,11 @@ mod tests {
         let comparison =
             compare(side(a, &report_a), side(b, &report_b), &ComparisonOptions::default());
         let text = |d: RunDifference| match (d.a, d.b) {
-            (Some(a), Some(b)) => format!("{}: {a} and {b}", d.what),
-            _ => d.what,
+            (Some(a), Some(b)) => format!("{}: {a} and {b}", d.name),
+            _ => d.name,
         };
         let all = comparison.differences.into_iter().map(text);
-        all.filter(|what| what.contains("environment variable")).collect()
+        all.filter(|text| text.contains("environment variable")).collect()
     }
 
     #[test]

@@ -105,8 +105,8 @@ impl Gate {
         format!("{}{sign}{share}%", self.metric.key)
     }
 
-    /// Whether a ratio is beyond the gate.
-    fn is_beyond(&self, ratio: f64) -> bool {
+    /// Whether a ratio exceeds the gate, in the direction that it forbids.
+    fn is_exceeded_by(&self, ratio: f64) -> bool {
         if self.ratio > 1.0 { ratio > self.ratio } else { ratio < self.ratio }
     }
 }
@@ -289,7 +289,7 @@ impl<'a> Family<'a> {
         (others as f64 / part).ceil() as usize
     }
 
-    /// Returns the adjusted p-value; `None`: there is no such test.
+    /// Returns the adjusted p-value; `None`: no test was made.
     fn p(&self, test: Option<(Test<'a>, f64)>) -> Option<f64> {
         let (test, _) = test?;
         self.0.iter().find(|(known, _)| *known == test).map(|(_, p)| *p)
@@ -336,7 +336,7 @@ impl<'a> GateCell<'a> {
     /// Returns the estimate that may decide the gate. One over rounds of turns within few starts
     /// may not.
     fn estimate(&self) -> Option<Estimate> {
-        self.row.estimate.filter(|_| self.row.over != Some(PairUnit::Rounds))
+        self.row.estimate.filter(|_| self.row.unit != Some(PairUnit::Rounds))
     }
 
     fn ratio_test(&self) -> Option<(Test<'a>, f64)> {
@@ -381,7 +381,7 @@ impl<'a> GateCell<'a> {
         Some(self.starts?.sentence(significant(self.start_test())?))
     }
 
-    /// Decides the gate. The sentence is `None` if that of the row suffices.
+    /// Decides the gate. The sentence is `None` if the row's sentence suffices.
     fn judge(&self, family: &Family<'a>) -> (GateState, Option<String>) {
         if let Some(failure) = self.failure_sentence(family) {
             return (GateState::Missed, Some(self.with_repeats(failure)));
@@ -445,14 +445,14 @@ impl<'a> GateCell<'a> {
     fn ratio_verdict(&self, estimate: Estimate, p: f64) -> (GateState, String) {
         let gate = self.gate;
         let change = format!("it changed by {}", signed_percent(estimate.ratio - 1.0));
-        if gate.is_beyond(estimate.ratio) && p >= ALPHA {
+        if gate.is_exceeded_by(estimate.ratio) && p >= ALPHA {
             let detectable_text = detectable_text(estimate);
             return (
                 GateState::Undecided,
                 format!("{change}, which may be chance: {detectable_text}. Use more repeats."),
             );
         }
-        if gate.is_beyond(estimate.ratio) {
+        if gate.is_exceeded_by(estimate.ratio) {
             // The control that excuses most of the change.
             let towards = self
                 .remaining_changes(estimate)
@@ -478,7 +478,7 @@ impl<'a> GateCell<'a> {
                 }
             };
         }
-        if gate.is_beyond(estimate.low) || gate.is_beyond(estimate.high) {
+        if gate.is_exceeded_by(estimate.low) || gate.is_exceeded_by(estimate.high) {
             let range = format!(
                 "{} to {}",
                 signed_percent(estimate.low - 1.0),
@@ -493,7 +493,7 @@ impl<'a> GateCell<'a> {
         // If the machine became faster and the server did not, the server became slower. One
         // control that shows this is enough.
         let is_doubtful = |remaining: &RemainingChange<'_>| {
-            gate.is_beyond(remaining.low) || gate.is_beyond(remaining.high)
+            gate.is_exceeded_by(remaining.low) || gate.is_exceeded_by(remaining.high)
         };
         match self.remaining_changes(estimate).find(is_doubtful) {
             Some(remaining) => {
@@ -503,8 +503,8 @@ impl<'a> GateCell<'a> {
         }
     }
 
-    fn remaining_changes(&self, own: Estimate) -> impl Iterator<Item = RemainingChange<'a>> {
-        self.controls.iter().filter_map(move |row| RemainingChange::control(row, own))
+    fn remaining_changes(&self, change: Estimate) -> impl Iterator<Item = RemainingChange<'a>> {
+        self.controls.iter().filter_map(move |row| RemainingChange::control(row, change))
     }
 }
 
@@ -512,7 +512,7 @@ impl<'a> GateCell<'a> {
 fn detectable_text(estimate: Estimate) -> String {
     estimate.detectable.map_or_else(
         || "with so few repeats no difference would have been found".into(),
-        |least| format!("a difference of {} would have been found", number_format::change(least)),
+        |ratio| format!("a difference of {} would have been found", number_format::change(ratio)),
     )
 }
 
@@ -531,8 +531,8 @@ fn controls_of<'a>(row: &ComparisonRow, rows: &'a [ComparisonRow]) -> Vec<&'a Co
     rows.iter().filter(is_selected).collect()
 }
 
-/// The change that remains after that of a control: the ratio of both ratios. Its interval includes
-/// the errors of both.
+/// The change that remains after the change of a control is removed: the ratio of both ratios. Its
+/// interval includes the errors of both.
 struct RemainingChange<'a> {
     name: &'a str,
     /// Estimate of the control.
@@ -543,14 +543,14 @@ struct RemainingChange<'a> {
 }
 
 impl<'a> RemainingChange<'a> {
-    fn control(row: &'a ComparisonRow, own: Estimate) -> Option<RemainingChange<'a>> {
+    fn control(row: &'a ComparisonRow, change: Estimate) -> Option<RemainingChange<'a>> {
         let control = row.estimate?;
         Some(RemainingChange {
             name: &row.subject_a,
             control,
-            ratio: own.ratio / control.ratio,
-            low: own.low / control.high,
-            high: own.high / control.low,
+            ratio: change.ratio / control.ratio,
+            low: change.low / control.high,
+            high: change.high / control.low,
         })
     }
 
@@ -565,9 +565,9 @@ impl<'a> RemainingChange<'a> {
         (self.control.ratio > 1.0) == (gate.ratio > 1.0)
     }
 
-    /// Whether the remaining change is beyond a gate, and its interval excludes 1.
+    /// Whether the remaining change exceeds a gate, and its interval excludes 1.
     fn misses(&self, gate: Gate) -> bool {
-        gate.is_beyond(self.ratio)
+        gate.is_exceeded_by(self.ratio)
             && if gate.ratio > 1.0 { self.low > 1.0 } else { self.high < 1.0 }
     }
 

@@ -185,7 +185,8 @@ pub struct ComparisonRow {
     /// adjusted for other tests. `None`: no repeat of either did.
     pub p_lost: Option<f64>,
     /// Units of the estimate; `None`: there is none, or the repeats are no pairs.
-    pub over: Option<PairUnit>,
+    #[serde(rename = "over")]
+    pub unit: Option<PairUnit>,
     /// Chance of a difference at least as large if there is none, with all other rows allowed for
     /// (Holm).
     pub p_of_all: Option<f64>,
@@ -208,7 +209,7 @@ impl ComparisonRow {
     /// Whether the sides differ significantly, also where the difference is within a margin that
     /// was asked for.
     fn differs(&self) -> bool {
-        self.over != Some(PairUnit::Rounds) && self.p_of_all.is_some_and(|p| p < ALPHA)
+        self.unit != Some(PairUnit::Rounds) && self.p_of_all.is_some_and(|p| p < ALPHA)
     }
 }
 
@@ -233,8 +234,8 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
     let server_starts = |(arm_a, arm_b): (usize, usize)| ServerStarts::new((a, arm_a), (b, arm_b));
     let mut starts: Vec<ServerStarts> = arms.iter().copied().map(server_starts).collect();
     if !is_one_run && !rows.is_empty() {
-        let of_controls = uncompared_controls(a, b, &arms).map(server_starts);
-        starts.extend(of_controls.map(|server| ServerStarts { control: true, ..server }));
+        let control_starts = uncompared_controls(a, b, &arms).map(server_starts);
+        starts.extend(control_starts.map(|server| ServerStarts { control: true, ..server }));
         let pairs: Vec<(usize, Option<usize>)> =
             uncompared_controls(a, b, &arms).map(|(arm_a, arm_b)| (arm_a, Some(arm_b))).collect();
         let controls = RowSelection { gates: &[], ..selection }.build_rows(a, b, &pairs);
@@ -277,7 +278,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
     }
 }
 
-/// Returns the metrics that are always compared, and those of the gates.
+/// Returns the metrics that are always compared, and the metrics of the gates.
 fn compared_metrics(gates: &[Gate]) -> Vec<&'static Metric> {
     let mut metrics: Vec<&Metric> = METRICS.to_vec();
     for gate in gates {
@@ -521,7 +522,7 @@ fn row(
     let metric = Metric::from_key(metric.key);
     let (series_a, series_b) = (cell_a.series(metric), cell_b.series(metric));
     let paired = is_paired.then(|| Looks::from_plan(plan));
-    let (estimate, over) = estimate(&series_a, &series_b, paired);
+    let (estimate, unit) = estimate(&series_a, &series_b, paired);
     // The permutation test is not valid if the results decided the number of pairs.
     let p_permuted = permutation_chance(&series_a, &series_b, is_paired)
         .filter(|_| paired != Some(Looks::AfterEach));
@@ -551,7 +552,7 @@ fn row(
         no_ratio_reason,
         b_broke: repeats.is_b_broken(),
         p_lost: repeats::p_of_failures(failed_a, failed_b),
-        over,
+        unit,
         p_of_all: None,
         p_permuted,
         verdict: Verdict::Missing,
@@ -560,7 +561,8 @@ fn row(
 }
 
 /// Returns the ratio of two series, or `None` if a repeat has no value: the measured quantity would
-/// then select the remaining repeats. `paired`: when pairs are looked at; `None`: unpaired.
+/// then select the remaining repeats. `paired`: whether pairs are looked at after each repeat or at
+/// the end; `None`: unpaired.
 fn estimate(a: &Series, b: &Series, paired: Option<Looks>) -> (Option<Estimate>, Option<PairUnit>) {
     if let Some(looks) = paired {
         return b.pairs_with(a).estimate(looks).unzip();
@@ -583,14 +585,14 @@ fn permutation_chance(a: &Series, b: &Series, is_paired: bool) -> Option<f64> {
     chance.filter(|p| p.is_finite())
 }
 
-/// Sets the verdict of each row. The tests of compared arms are one family, and those of controls
-/// another (Holm).
+/// Sets the verdict of each row. The tests of compared arms are one family, and the tests of
+/// controls another (Holm).
 fn judge(rows: &mut [ComparisonRow], same_within: Option<f64>, differences: &[RunDifference]) {
     let subjects: Vec<usize> = (0..rows.len()).filter(|i| !rows[*i].control).collect();
     let controls: Vec<usize> = (0..rows.len()).filter(|i| rows[*i].control).collect();
     for family in [subjects, controls] {
         let is_tested =
-            |i: &usize| rows[*i].estimate.is_some() && rows[*i].over != Some(PairUnit::Rounds);
+            |i: &usize| rows[*i].estimate.is_some() && rows[*i].unit != Some(PairUnit::Rounds);
         let tested: Vec<usize> = family.iter().copied().filter(is_tested).collect();
         let ps: Vec<f64> = tested.iter().filter_map(|i| rows[*i].estimate.map(|e| e.p)).collect();
         tested.iter().zip(holm(&ps)).for_each(|(i, p)| rows[*i].p_of_all = Some(p));
@@ -629,7 +631,7 @@ fn is_drift(row: &ComparisonRow) -> bool {
     row.control && row.metric != MEMORY.key && row.differs()
 }
 
-/// Describes the control that differs, with the largest change of each metric; `None`: none
+/// Describes the control that differs, with the largest change of each metric; `None`: no control
 /// differs.
 fn drift(rows: &[ComparisonRow]) -> Option<String> {
     let size = |row: &ComparisonRow| row.estimate.map_or(0.0, |estimate| estimate.ratio.ln().abs());

@@ -26,7 +26,8 @@ pub enum NoRatioReason {
 }
 
 impl NoRatioReason {
-    /// Finds the reason among the repeats that would be compared: those of common blocks, or all.
+    /// Finds the reason among the repeats that would be compared: the repeats of common blocks, or
+    /// all.
     pub(super) fn from_series(a: &Series, b: &Series, is_paired: bool) -> NoRatioReason {
         let pairs: Vec<(RepeatValue, RepeatValue)> = a.paired_with(b).collect();
         let (values_a, values_b): (Vec<RepeatValue>, Vec<RepeatValue>) =
@@ -44,7 +45,7 @@ impl NoRatioReason {
         };
         let is_zero =
             |point: &RepeatValue| matches!(point, RepeatValue::Known(value) if *value <= 0.0);
-        if let Some([a, b]) = count(|point| *point == RepeatValue::Beyond) {
+        if let Some([a, b]) = count(|point| *point == RepeatValue::Unanswered) {
             NoRatioReason::Unanswered { a, b }
         } else if let Some([a, b]) = count(|point| *point == RepeatValue::Missing) {
             NoRatioReason::NotMeasured { a, b }

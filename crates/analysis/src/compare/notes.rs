@@ -46,7 +46,7 @@ pub(super) fn notes(
                 .into(),
         );
     }
-    if rows.iter().any(|row| row.over == Some(PairUnit::Rounds)) {
+    if rows.iter().any(|row| row.unit == Some(PairUnit::Rounds)) {
         notes.push(format!(
             "With fewer than {REPEATS_FOR_INTERVAL} starts of each, intervals of throughput and \
              CPU per request are over rounds of turns, or over pieces of a duet's window. They \
@@ -69,13 +69,13 @@ pub(super) fn notes(
 }
 
 /// Returns a note on a server that broke in some of its starts, which may have no step left that
-/// shows it. `None`: it did not.
+/// shows it. `None`: no start broke.
 fn break_note(server: &ServerStarts) -> Option<String> {
     Some(format!("{}: {}.", name(server), server.breaks_sentence()?))
 }
 
-/// Returns a note on a server that failed requests of a warm-up, which no gate counts. `None`: it
-/// did not.
+/// Returns a note on a server that failed requests of a warm-up, which no gate counts. `None`: no
+/// request of a warm-up failed.
 fn warmup_note(server: &ServerStarts) -> Option<String> {
     Some(format!("{}: {}.", name(server), server.warmup_sentence()?))
 }
@@ -87,10 +87,10 @@ fn name(server: &ServerStarts) -> String {
 
 /// Returns a note per side on servers whose name the other side does not have.
 fn unmatched_arm_notes(a: Side<'_>, b: Side<'_>) -> Vec<String> {
-    let note = |(own, name): (Side<'_>, &str), (other, other_name): (Side<'_>, &str)| {
-        let names: Vec<&str> = unmatched_arms(own, other)
+    let note = |(side, name): (Side<'_>, &str), (other, other_name): (Side<'_>, &str)| {
+        let names: Vec<&str> = unmatched_arms(side, other)
             .iter()
-            .map(|arm| &*own.run.header.plan.arms[*arm].name)
+            .map(|arm| &*side.run.header.plan.arms[*arm].name)
             .collect();
         (!names.is_empty()).then(|| {
             format!(

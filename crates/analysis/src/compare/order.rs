@@ -42,10 +42,11 @@ pub(super) fn arm_hedges(plan: &Plan) -> Vec<RunDifference> {
 }
 
 impl Confounding {
-    /// Returns the place in the order as a difference between the sides; `None`: it is the same.
+    /// Returns the place in the order as a difference between the sides; `None`: both sides have
+    /// the same place.
     pub(super) fn difference(self) -> Option<RunDifference> {
         let name = "their place in the fixed order of starts".into();
-        (self == Confounding::Place).then_some(RunDifference { what: name, a: None, b: None })
+        (self == Confounding::Place).then_some(RunDifference { name, a: None, b: None })
     }
 
     pub(super) const fn note(self) -> Option<&'static str> {
@@ -63,7 +64,7 @@ impl Confounding {
         }
     }
 
-    /// Returns why a ratio cannot decide a gate; `None`: it can.
+    /// Returns why a ratio cannot decide a gate; `None`: the ratio can decide.
     pub(super) const fn gate_note(self) -> Option<&'static str> {
         match self {
             Confounding::None | Confounding::SamePlace => None,

@@ -159,7 +159,11 @@ impl SideRepeats {
     }
 
     fn count_by_cause(&self, is_selected: impl Fn(Cause) -> bool) -> usize {
-        self.not_counted.iter().filter(|of| is_selected(of.cause)).map(|of| of.repeats.len()).sum()
+        self.not_counted
+            .iter()
+            .filter(|group| is_selected(group.cause))
+            .map(|group| group.repeats.len())
+            .sum()
     }
 
     /// Returns the number of repeats that the archive has no record of.
@@ -247,7 +251,7 @@ impl CellRepeats {
         CellRepeats { p_failed, sentence, ..self }
     }
 
-    /// Whether the server of `b` failed in most repeats, and that of `a` did not.
+    /// Whether the server of `b` failed in most repeats, and the server of `a` did not.
     pub(super) fn is_b_broken(&self) -> bool {
         self.b.is_broken() && self.a.is_working()
     }
@@ -277,11 +281,13 @@ impl CellRepeats {
         no_ratio_reason: Option<NoRatioReason>,
     ) -> (Failures, Failures) {
         let (a, b) = (self.a.failures(), self.b.failures());
-        let add_failures =
-            |counts: Failures, beyond: usize| Failures { failed: counts.failed + beyond, ..counts };
+        let add_failures = |counts: Failures, unanswered: usize| Failures {
+            failed: counts.failed + unanswered,
+            ..counts
+        };
         match no_ratio_reason {
-            Some(NoRatioReason::Unanswered { a: beyond_a, b: beyond_b }) => {
-                (add_failures(a, beyond_a), add_failures(b, beyond_b))
+            Some(NoRatioReason::Unanswered { a: unanswered_a, b: unanswered_b }) => {
+                (add_failures(a, unanswered_a), add_failures(b, unanswered_b))
             }
             _ => (a, b),
         }
@@ -302,7 +308,7 @@ pub(super) fn largest_excess(pairs: impl Iterator<Item = (Failures, Failures)>) 
 }
 
 /// Describes a control whose archive lacks records, and which therefore cannot show whether the
-/// machine changed. `None`: there is no such control.
+/// machine changed. `None`: the archives have all records of all controls.
 pub(super) fn unrecorded_controls(cells: &[CellRepeats]) -> Option<String> {
     let lacks_records =
         |cell: &&CellRepeats| cell.control && cell.a.without_record() + cell.b.without_record() > 0;
@@ -331,7 +337,7 @@ pub(super) fn planned_blocks<'a>(
     launches.map(|launch| launch.block + 1).filter(|block| *block <= last_block).collect()
 }
 
-/// Returns why a trial does not count; `None`: it counts.
+/// Returns why a trial does not count; `None`: the trial counts.
 fn exclusion(trial: &TrialResult) -> Option<(Cause, String)> {
     if trial.valid || trial.refused {
         return None;

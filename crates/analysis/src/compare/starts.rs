@@ -67,8 +67,8 @@ impl SideStarts {
     fn add(&mut self, side: Side<'_>, arm: usize, block: u32) {
         let subject = side.report.subjects.get(arm);
         let failures = subject.map_or(&[][..], |subject| &subject.failures);
-        let own = failures.iter().filter(|failure| [0, block].contains(&failure.repeat));
-        let kinds: BTreeSet<&str> = own
+        let block_failures = failures.iter().filter(|failure| [0, block].contains(&failure.repeat));
+        let kinds: BTreeSet<&str> = block_failures
             .filter(|failure| failure.is_servers_fault())
             .map(|failure| failure.failure.kind.name())
             .collect();
@@ -183,8 +183,8 @@ pub(super) struct StartTest<'a> {
 }
 
 impl StartTest<'_> {
-    /// Whether the server of `b` broke in most of the planned starts, and that of `a` did not.
-    /// Noise does not cause incorrect responses, so no test is needed.
+    /// Whether the server of `b` broke in most of the planned starts, and the server of `a` did
+    /// not. Noise does not cause incorrect responses, so no test is needed.
     pub(super) const fn is_broken(&self) -> bool {
         let (a, b) = self.breaks;
         2 * b.failed > self.server.b.planned && 2 * (a.all - a.failed) > self.server.a.planned

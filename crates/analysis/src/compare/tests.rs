@@ -55,7 +55,7 @@ fn throughput(comparison: &ComparisonResult) -> &ComparisonRow {
     comparison.rows.iter().find(|row| row.metric == "throughput_rps" && !row.control).unwrap()
 }
 
-/// Loads without a suite may use other connections than those of suites.
+/// Loads without a suite may use connection settings that suites do not have.
 #[test]
 fn differing_connections_are_reported() {
     use dyno_archive::plan::{AcceptedCertificates, ConnectionSettings, TlsSettings};
@@ -82,13 +82,13 @@ fn differing_connections_are_reported() {
         let options = ComparisonOptions::default();
         let differences = compare_runs((&before, None), (&after, None), &options).differences;
         assert_eq!(differences.len(), 1, "{differences:?}");
-        assert!(differences[0].what.starts_with(&format!("load.connection.{name}")), "{name}");
+        assert!(differences[0].name.starts_with(&format!("load.connection.{name}")), "{name}");
     }
 }
 
 /// Two pulses with the same ends: an older archive has both as first passes.
 #[test]
-fn passes_of_an_older_archive_have_counterparts() {
+fn passes_of_older_archive_have_counterparts() {
     let pulse = |peak: f64, pass: u32| {
         let segment = |rate: f64| Segment { from_rate: rate, to_rate: rate, duration_ns: 1 };
         let segments = [1000.0, peak, 1000.0].map(segment).to_vec();
@@ -230,7 +230,7 @@ fn differing_connection_tracking_is_reported() {
     let differences = |a, b| {
         let (a, b) = (run_with(a), run_with(b));
         let comparison = compare_runs((&a, None), (&b, None), &ComparisonOptions::default());
-        let shown = |d: &RunDifference| format!("{} {:?} {:?}", d.what, d.a, d.b);
+        let shown = |d: &RunDifference| format!("{} {:?} {:?}", d.name, d.a, d.b);
         comparison.differences.iter().map(shown).collect::<Vec<String>>()
     };
     let named = [r#"machine.loopback_tracked Some("false") Some("true")"#];
@@ -259,7 +259,7 @@ fn undeclared_difference_is_in_every_sentence() {
     let mut known = before.clone();
     known.header.facts.memory_bytes = Some(1_009_000);
     let comparison = compare_runs((&known, None), (&after, None), &ComparisonOptions::default());
-    let names: Vec<&str> = comparison.differences.iter().map(|d| &*d.what).collect();
+    let names: Vec<&str> = comparison.differences.iter().map(|d| &*d.name).collect();
     let wanted = [
         "machine.kernel",
         "load.duration_ns",
@@ -525,7 +525,7 @@ fn missing_ratio_is_reported_with_its_reason() {
     let no_ratio_reason = |b: &[RepeatValue]| NoRatioReason::from_series(&known, &series(b), true);
     let six = |last: RepeatValue| [RepeatValue::Known(1.0), last, last, last, last, last];
     assert_eq!(
-        no_ratio_reason(&six(RepeatValue::Beyond)),
+        no_ratio_reason(&six(RepeatValue::Unanswered)),
         NoRatioReason::Unanswered { a: 0, b: 5 }
     );
     assert_eq!(
@@ -548,7 +548,7 @@ fn missing_ratio_is_reported_with_its_reason() {
 }
 
 #[test]
-fn differing_parts_of_a_run_are_reported() {
+fn differing_parts_of_run_are_reported() {
     let before = run_with_servers(
         "r",
         &[("x", &[200, 202, 201, 203, 200]), ("y", &[200, 202, 201, 203, 200]), NULL],
@@ -556,18 +556,18 @@ fn differing_parts_of_a_run_are_reported() {
     let mut after = before.clone();
     after.header.id = "s".into();
     let differences = vec![dyno_archive::ResumptionDifference {
-        what: "kernel".into(),
+        name: "kernel".into(),
         before: "6.1".into(),
         now: "6.8".into(),
     }];
     after.header.resumptions = vec![fixture::resumption(&after, 2, differences)];
     after.starts.push(StartRecord { start: 2, ..StartRecord::default() });
     let comparison = compare_runs((&before, None), (&after, None), &ComparisonOptions::default());
-    let names: Vec<&str> = comparison.differences.iter().map(|d| &*d.what).collect();
+    let names: Vec<&str> = comparison.differences.iter().map(|d| &*d.name).collect();
     assert_eq!(names, ["parts of B: kernel"]);
     let comparison =
         compare_runs((&after, Some(0)), (&after, Some(1)), &ComparisonOptions::default());
-    assert_eq!(comparison.differences[0].what, "parts of the run: kernel");
+    assert_eq!(comparison.differences[0].name, "parts of the run: kernel");
     // The run was resumed after its last start, so nothing was measured in other conditions.
     after.header.resumptions[0].from_start = 3;
     let comparison = compare_runs((&before, None), (&after, None), &ComparisonOptions::default());
@@ -590,11 +590,11 @@ fn forty_gates_keep_false_alarm_rate() {
     let gates = Gate::parse("throughput<-0.1%").unwrap();
     let mut alarms = 0;
     for _ in 0..1000 {
-        let of_noise = |_| {
+        let noise_row = |_| {
             let ratios: Vec<f64> = (0..5).map(|_| (0.05 * noise()).exp()).collect();
             ComparisonRow { estimate: Estimate::from_pairs(&ratios), ..row.clone() }
         };
-        let rows: Vec<ComparisonRow> = (0..40).map(of_noise).collect();
+        let rows: Vec<ComparisonRow> = (0..40).map(noise_row).collect();
         alarms += usize::from(
             gate::judge(&gates, (&rows, &comparison.repeats, &[]), Confounding::None, &[])
                 .iter()

@@ -33,7 +33,7 @@ impl Verdict {
             return if is_few { Verdict::TooFew } else { Verdict::Missing };
         };
         // An estimate over rounds holds for these starts only.
-        if row.over == Some(PairUnit::Rounds) {
+        if row.unit == Some(PairUnit::Rounds) {
             return Verdict::TooFew;
         }
         // A difference that is significant but within the margin counts as the same.
@@ -74,8 +74,8 @@ pub(super) fn sentence(
         }
         (Verdict::NotShown, Some(e)) => match e.detectable {
             Some(1.0) => "no difference shown: all repeats have the same value".into(),
-            Some(least) => {
-                format!("no difference shown: one of {} would have been found", change(least))
+            Some(ratio) => {
+                format!("no difference shown: one of {} would have been found", change(ratio))
             }
             None => "no difference shown: too few repeats to find one".into(),
         },
@@ -97,7 +97,7 @@ pub(super) fn with_differences(text: String, differences: &[RunDifference]) -> S
     if differences.is_empty() {
         return text;
     }
-    let names: Vec<&str> = differences.iter().map(|difference| &*difference.what).collect();
+    let names: Vec<&str> = differences.iter().map(|difference| &*difference.name).collect();
     format!("{}, though they differ in {}", text.trim_end_matches('.'), names.join(", "))
 }
 

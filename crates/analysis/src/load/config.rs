@@ -96,7 +96,7 @@ impl LoadConfig {
             method: r.method.clone(),
             path: r.path.clone(),
         };
-        // The address of a page is that of its document. A mix has no single address.
+        // The address of a page is its document's address. A mix has no single address.
         let is_mix = is_mixed && workload.page.is_none();
         LoadConfig {
             url: if is_mix { String::new() } else { first.path.clone() },

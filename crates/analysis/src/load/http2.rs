@@ -65,7 +65,8 @@ pub struct StreamCounts {
     /// Lowest limit that the server announced (SETTINGS_MAX_CONCURRENT_STREAMS); `None`: no limit.
     pub granted: Option<u32>,
     /// Most streams that were open at once on one connection.
-    pub most: u64,
+    #[serde(rename = "most")]
+    pub max_open: u64,
 }
 
 /// Size of header fields before and after HPACK.
@@ -101,7 +102,7 @@ pub(super) fn http2(record: &LoadRecord) -> Option<Http2Result> {
         streams: StreamCounts {
             asked: http2_use.streams_asked,
             granted: http2_use.streams_granted,
-            most: http2_use.streams_most,
+            max_open: http2_use.max_open_streams,
         },
         frames_per_segment: quotient(received.all_frames(), segments),
         segments_per_response: per_response(segments).filter(|_| segments > 0),

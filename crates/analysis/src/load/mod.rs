@@ -433,8 +433,8 @@ pub fn is_done(record: &LoadRecord, load: &plan::Load) -> bool {
     is_complete || !record.cut_short && has_full_window()
 }
 
-/// Returns the number of requests that the early end of a load cut off. Those that had waited
-/// longer than the slowest correct response are not among them: a server that hangs is not excused.
+/// Returns the number of requests that the early end of a load cut off. Requests that had waited
+/// longer than the slowest correct response are not counted: a server that hangs is not excused.
 fn cut_off(record: &LoadRecord) -> u64 {
     let slowest_ns = record.intervals.iter().filter_map(|i| i.times.response.max()).max();
     let ages = record.unanswered.ages.get(UnansweredAges::AT_END);

@@ -76,7 +76,10 @@ pub(crate) fn rate_text(rps: f64) -> String {
 
 /// Sums counts over a stretch of time. Each count is (from, to, number), and is assumed to be
 /// spread evenly over its time.
-fn sum_over(counts: impl Iterator<Item = (f64, f64, u64)>, (from_s, to_s): (f64, f64)) -> f64 {
+fn sum_in_stretch(
+    counts: impl Iterator<Item = (f64, f64, u64)>,
+    (from_s, to_s): (f64, f64),
+) -> f64 {
     let share = |(begins_s, ends_s, count): (f64, f64, u64)| {
         let (length, common) = (ends_s - begins_s, to_s.min(ends_s) - from_s.max(begins_s));
         if length > 0.0 { common.max(0.0) / length * count as f64 } else { 0.0 }
@@ -128,7 +131,7 @@ impl LoadResult {
         let by_interval =
             self.window().map(|i| (i.start_s.max(service_s.min(from_s)), i.end_s, i.completed));
         let (offered, responses) =
-            (self.arrivals_within(from_s, to_s), sum_over(by_interval, (from_s, to_s)));
+            (self.arrivals_within(from_s, to_s), sum_in_stretch(by_interval, (from_s, to_s)));
         let (before, last) = self.arrivals_before((from_s, to_s), service_s);
         Some(Pace {
             from_s,
@@ -196,10 +199,11 @@ impl LoadResult {
         (before(from_s), before(to_s))
     }
 
-    /// Returns the requests taken on or dropped between two instants, without those of the drain.
+    /// Returns the requests taken on or dropped between two instants, without the requests of the
+    /// drain.
     fn arrivals_within(&self, from_s: f64, to_s: f64) -> f64 {
         let taken_on = self.intervals.iter().filter(|i| i.phase != Phase::Drain);
-        sum_over(taken_on.map(|i| (i.start_s, i.end_s, i.arrivals())), (from_s, to_s))
+        sum_in_stretch(taken_on.map(|i| (i.start_s, i.end_s, i.arrivals())), (from_s, to_s))
     }
 
     fn window(&self) -> impl DoubleEndedIterator<Item = &IntervalResult> {
@@ -235,7 +239,7 @@ mod tests {
     use dyno_archive::times::Recording;
     use dyno_archive::{Interval, LoadRecord, Phase};
 
-    use super::{max_backlog_growth, rate_text, sum_over};
+    use super::{max_backlog_growth, rate_text, sum_in_stretch};
     use crate::caveat::{Caveat, Code};
     use crate::fixture;
     use crate::load::{IntervalResult, LoadConfig, LoadResult};
@@ -485,7 +489,7 @@ mod tests {
             ((3.0, 9.0), 0.0),
             ((-1.0, 0.25), 2.5),
         ] {
-            assert_eq!(sum_over(counts.into_iter(), stretch), expected, "{stretch:?}");
+            assert_eq!(sum_in_stretch(counts.into_iter(), stretch), expected, "{stretch:?}");
         }
     }
 
@@ -646,9 +650,9 @@ mod tests {
             ("44 of 100", Load { warmup_s: 1.0, ..slow(|_| 100.0, 44.0) }),
             ("too slow for a minute already", Load { warmup_s: 60.0, ..slow(|_| 100.0, 90.0) }),
             ("the same at a low rate", Load { warmup_s: 60.0, ..slow(|_| 20.0, 15.0) }),
-            ("a ramp beyond what it can", Load { window_s: 10.0, ..slow(RAMP, 500.0) }),
+            ("a ramp above capacity", Load { window_s: 10.0, ..slow(RAMP, 500.0) }),
             (
-                "a step beyond what it can",
+                "a step above capacity",
                 Load { window_s: 10.0, ..slow(|t| if t < 5.0 { 100.0 } else { 1000.0 }, 500.0) },
             ),
         ] {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::stats::rank_bounds;
 
-/// Samples that must lie beyond a percentile for it to be reported (docs/methodology/times.md).
+/// Samples that must lie above a percentile for it to be reported (docs/methodology/times.md).
 pub const SAMPLES_ABOVE: f64 = 20.0;
 
 /// A distribution of times in microseconds. `count`, `min`, `mean`, `stdev` and `max` are of
@@ -88,9 +88,9 @@ impl Percentiles {
         let us = |ns: u64| ns as f64 / 1e3;
         let due = times.count() + missing.count;
         let at = |q: f64| {
-            let beyond = due as f64 * (1.0 - q);
+            let samples_above = due as f64 * (1.0 - q);
             // The comparison allows for the rounding of 1 − q.
-            if beyond + 1e-6 < SAMPLES_ABOVE {
+            if samples_above + 1e-6 < SAMPLES_ABOVE {
                 None
             } else {
                 value_at_quantile(times, missing.count, q).map(us)
@@ -133,10 +133,10 @@ impl Percentiles {
         self
     }
 
-    /// Returns the bounds of a percentile; `None`: it has none.
+    /// Returns the bounds of a percentile; `None`: the percentile has no bounds.
     #[must_use]
     pub fn bounds_at(&self, q: f64) -> Option<(f64, f64)> {
-        let (name, _) = BOUNDED_PERCENTILES.into_iter().find(|(_, own)| *own == q)?;
+        let (name, _) = BOUNDED_PERCENTILES.into_iter().find(|(_, bounded_q)| *bounded_q == q)?;
         let Bounds { low, high } = self.bounds_us.get(name)?;
         low.zip(*high)
     }
@@ -162,7 +162,7 @@ mod tests {
         // By the binomial distribution, the median of 1,000 lies between ranks 469 and 532.
         let (low, high) = all.bounds_at(0.5).unwrap();
         assert!((468.0..=470.0).contains(&low) && (531.0..=533.0).contains(&high), "{low} {high}");
-        assert!(all.bounds_at(0.9).is_some() && all.bounds_at(0.99).is_none(), "10 lie beyond p99");
+        assert!(all.bounds_at(0.9).is_some() && all.bounds_at(0.99).is_none(), "10 lie above p99");
         // Ten of a hundred are unanswered, so the upper bound of the percentile is unknown.
         let some = percentiles(1..=900, 100);
         assert_eq!(some.bounds_us["p90"].high, None);

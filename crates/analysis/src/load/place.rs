@@ -55,16 +55,16 @@ impl Percentiles {
         }
         let samples_above = self.due() as f64 * (1.0 - q);
         let are_enough = q >= 1.0 || samples_above + 1e-6 >= SAMPLES_ABOVE;
-        if are_enough && self.is_beyond(q) {
+        if are_enough && self.is_unanswered(q) {
             PercentilePlace::Unanswered(self.unanswered_share())
         } else {
             PercentilePlace::TooFew
         }
     }
 
-    /// Whether the rank of `q`, ⌈q · due⌉, is above that of the last correct response.
+    /// Whether the rank of `q`, ⌈q · due⌉, is above the rank of the last correct response.
     #[must_use]
-    pub fn is_beyond(&self, q: f64) -> bool {
+    pub fn is_unanswered(&self, q: f64) -> bool {
         // The product allows for the rounding of q: 0.99 × 100 is the 99th sample.
         let rank = (q * self.due() as f64 - 1e-9).ceil().max(1.0);
         self.unanswered > 0 && rank > self.count as f64
@@ -86,11 +86,11 @@ impl Percentiles {
 }
 
 /// Returns a percentile of the response time in microseconds over all due requests, for display
-/// while a load runs. The number of samples beyond it may be small. `None`: it lies among the
-/// unanswered.
+/// while a load runs. The number of samples above it may be small. `None`: the percentile lies
+/// among the unanswered.
 #[must_use]
 pub fn quantile_of_due(percentiles: &Percentiles, response_times: &Times, q: f64) -> Option<f64> {
-    if percentiles.is_beyond(q) {
+    if percentiles.is_unanswered(q) {
         return None;
     }
     let response_q = if percentiles.unanswered == 0 {
@@ -117,12 +117,12 @@ pub struct LoadUnanswered {
 impl LoadUnanswered {
     #[must_use]
     pub fn new(percentiles: &Percentiles) -> LoadUnanswered {
-        let is_beyond = |q: f64| matches!(percentiles.place(q), PercentilePlace::Unanswered(_));
+        let is_unanswered = |q: f64| matches!(percentiles.place(q), PercentilePlace::Unanswered(_));
         LoadUnanswered {
             share: percentiles.unanswered_share().share,
-            p50: is_beyond(0.5),
-            p90: is_beyond(0.9),
-            p99: is_beyond(0.99),
+            p50: is_unanswered(0.5),
+            p90: is_unanswered(0.9),
+            p99: is_unanswered(0.99),
         }
     }
 }
@@ -147,31 +147,32 @@ impl StepUnanswered {
         let sum =
             |pick: fn(&Percentiles) -> u64| repeats.iter().map(|p| pick(p) as f64).sum::<f64>();
         let (unanswered, due) = (sum(|p| p.unanswered), sum(Percentiles::due));
-        let beyond = |q: f64| {
+        let unanswered_repeats = |q: f64| {
             repeats.iter().filter(|p| matches!(p.place(q), PercentilePlace::Unanswered(_))).count()
         };
         StepUnanswered {
             share: if due > 0.0 { unanswered / due } else { 0.0 },
             longest_wait: repeats.iter().filter_map(|p| p.longest_wait).reduce(f64::max),
-            p50: beyond(0.5),
-            p90: beyond(0.9),
-            p99: beyond(0.99),
+            p50: unanswered_repeats(0.5),
+            p90: unanswered_repeats(0.9),
+            p99: unanswered_repeats(0.99),
         }
     }
 }
 
-/// Summarizes a percentile over repeats. `known`: its values; `beyond`: the number of repeats in
-/// which it lies among the unanswered.
+/// Summarizes a percentile over repeats. `known`: its values; `unanswered_repeats`: the number of
+/// repeats in which the percentile lies among the unanswered.
 ///
-/// The latter rank above all values, so that a failed repeat does not improve the median. If the
-/// middle falls among them, the median is `None`. Repeats with too few samples are in neither.
+/// Unanswered repeats rank above all values, so that a failed repeat does not improve the median.
+/// If the middle falls among them, the median is `None`. Repeats with too few samples are in
+/// neither.
 #[must_use]
-pub fn repeated_percentile(known: Vec<f64>, beyond: usize) -> Repeated {
-    if beyond == 0 {
+pub fn repeated_percentile(known: Vec<f64>, unanswered_repeats: usize) -> Repeated {
+    if unanswered_repeats == 0 {
         return Repeated::new(known);
     }
     let mut ranked = known.clone();
-    ranked.resize(known.len() + beyond, f64::INFINITY);
+    ranked.resize(known.len() + unanswered_repeats, f64::INFINITY);
     let median = crate::stats::median(&ranked).filter(|m| m.is_finite());
     let min = known.iter().copied().reduce(f64::min);
     Repeated { values: known, median, min, max: None, interval: None }
@@ -200,14 +201,15 @@ mod tests {
             "rank 9,900 is the last correct response"
         );
         assert!(
-            !percentiles(9_900, 100).is_beyond(0.99) && percentiles(9_899, 101).is_beyond(0.99)
+            !percentiles(9_900, 100).is_unanswered(0.99)
+                && percentiles(9_899, 101).is_unanswered(0.99)
         );
         assert_eq!(
             percentiles(900, 100).place(0.99),
             PercentilePlace::TooFew,
-            "of 1,000 samples 10 lie beyond"
+            "of 1,000 samples 10 lie above"
         );
-        assert!(percentiles(900, 100).is_beyond(0.99));
+        assert!(percentiles(900, 100).is_unanswered(0.99));
         assert_eq!(percentiles(0, 0).place(0.5), PercentilePlace::TooFew);
         assert_eq!(
             Percentiles { p99: Some(5.0), ..percentiles(9_990, 10) }.place(0.99),
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn load_unanswered_names_percentiles_beyond() {
+    fn load_unanswered_marks_its_percentiles() {
         let unanswered_of =
             |count, unanswered| LoadUnanswered::new(&percentiles(count, unanswered));
         assert_eq!(
@@ -254,14 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn percentile_place_requires_twenty_samples_beyond() {
+    fn percentile_place_requires_twenty_samples_above() {
         // A tenth of 200, up to rounding.
         assert!(matches!(percentiles(100, 100).place(0.9), PercentilePlace::Unanswered(_)));
         assert_eq!(percentiles(100, 99).place(0.9), PercentilePlace::TooFew);
         assert!(matches!(percentiles(1_900, 100).place(0.99), PercentilePlace::Unanswered(_)));
-        // The maximum needs no samples beyond it.
+        // The maximum needs no samples above it.
         assert!(matches!(percentiles(3, 1).place(1.0), PercentilePlace::Unanswered(_)));
-        assert!(!percentiles(0, 0).is_beyond(0.5) && percentiles(0, 1).is_beyond(0.0));
+        assert!(!percentiles(0, 0).is_unanswered(0.5) && percentiles(0, 1).is_unanswered(0.0));
     }
 
     #[test]
@@ -293,7 +295,7 @@ mod tests {
             quantile_of_due(&percentiles(100, unanswered), &response_times, q).map(f64::round)
         };
         assert_eq!((at(0, 0.5), at(0, 1.0)), (Some(50.0), Some(100.0)));
-        // A quarter of 200 is half of the responses; beyond half of 200 there are no responses.
+        // A quarter of 200 is half of the responses; above half of 200 there are none.
         assert_eq!((at(100, 0.25), at(100, 0.5), at(100, 0.51)), (Some(50.0), Some(100.0), None));
     }
 }

@@ -5,7 +5,7 @@ use crate::fixture;
 use dyno_archive::times::Recording;
 
 #[test]
-fn percentile_without_samples_beyond_is_none() {
+fn percentile_without_samples_above_is_none() {
     let mut times = Recording::new();
     (1..=2000u64).for_each(|i| times.record(i * 1000));
     let p = Percentiles::new(&times.seal());
@@ -18,7 +18,7 @@ fn percentile_without_samples_beyond_is_none() {
 }
 
 #[test]
-fn percentile_requires_twenty_samples_beyond() {
+fn percentile_requires_twenty_samples_above() {
     let percentiles_of = |responses: usize, count| {
         Percentiles::from_due(
             &times(&vec![5; responses]),
@@ -302,10 +302,10 @@ fn tcp_segments_are_per_complete_response() {
 fn interval_result_counts_exchanges_that_ended() {
     use dyno_archive::interval::WorkerUse;
     let mut interval = Interval::new(Phase::Measured, 1000 * MS, 3000 * MS);
-    for (outcome, own, earlier) in
+    for (outcome, current, earlier) in
         [(Outcome::Ok, 5, 3), (Outcome::UnexpectedStatus, 2, 1), (Outcome::Reset, 4, 2)]
     {
-        (0..own).for_each(|_| interval.outcomes.count(outcome));
+        (0..current).for_each(|_| interval.outcomes.count(outcome));
         (0..earlier).for_each(|_| interval.carried.count(outcome));
     }
     (interval.started, interval.dropped, interval.connections_open) = (12, 9, 3);
@@ -324,7 +324,7 @@ fn interval_result_counts_exchanges_that_ended() {
     assert_eq!((is.response_unanswered.share, is.service_time_us.unanswered), (0.75, 15));
     assert!(is_near(is.response_time_us.longest_wait, 70_000.0), "{is:?}");
     assert!(is_near(is.service_time_us.longest_wait, 4000.0), "{is:?}");
-    assert_eq!(is.busiest_thread_utilisation, Some(0.2), "polling is no work");
+    assert_eq!(is.busiest_thread_utilisation, Some(0.2), "polling is not work");
     // An interval without length has no rates.
     interval.end_ns = interval.start_ns;
     let is = interval_result(&interval);
@@ -337,8 +337,9 @@ fn interval_result_counts_exchanges_that_ended() {
 #[test]
 fn warm_up_requests_count_apart_in_any_phase() {
     let mut record = three_phases();
-    for (interval, (own, earlier)) in record.intervals.iter_mut().zip([(40, 0), (0, 5), (0, 2)]) {
-        (0..own).for_each(|_| interval.outcomes.count(Outcome::Ok));
+    for (interval, (current, earlier)) in record.intervals.iter_mut().zip([(40, 0), (0, 5), (0, 2)])
+    {
+        (0..current).for_each(|_| interval.outcomes.count(Outcome::Ok));
         (0..earlier).for_each(|_| interval.carried.count(Outcome::UnexpectedBody));
     }
     record.books.carried_in = 3;
@@ -366,7 +367,7 @@ fn gap_variation_is_deviation_over_mean() {
 #[test]
 fn spectrum_has_twelve_points_per_decade() {
     let response_times = times(&[5; 1000]);
-    // Twenty of 2,000 samples lie beyond the end of the second decade.
+    // Twenty of 2,000 samples lie after the end of the second decade.
     let full = spectrum(&times(&[5; 2000]), 0);
     assert_eq!((full.len(), full[0].0), (25, 0.0));
     assert!(is_near(Some(full[12].0), 0.9) && is_near(Some(full[24].0), 0.99), "{full:?}");

@@ -236,7 +236,7 @@ fn doubtful_repeats_make_peak_lower_bound() {
     );
     let fast = row(&report, "fast");
     // Repeats whose counts do not add up are neither a lower bound nor evidence.
-    assert_eq!((fast.peak_is_lower_bound, fast.most_rps()), (true, Some(818.0)));
+    assert_eq!((fast.peak_is_lower_bound, fast.max_rps()), (true, Some(818.0)));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
 }
 
@@ -302,10 +302,10 @@ fn missing_step_leaves_peak_open() {
 /// In an interrupted run, the higher step has two of five repeats.
 #[test]
 fn missing_repeats_leave_peak_open() {
-    let report_with = |own: &[TrialKind]| {
+    let report_with = |highest_step: &[TrialKind]| {
         report_of(
             &[1, 16],
-            &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), own])],
+            &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), highest_step])],
         )
     };
     let report = report_with(&[Valid(2300), Valid(2310), NotRun, NotRun, NotRun]);
@@ -326,7 +326,7 @@ fn server_with_only_invalid_steps_has_lower_bound() {
         &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&busy(816), &busy(2300)])],
     );
     let fast = row(&report, "fast");
-    assert_eq!((fast.peak_rps.as_ref(), fast.most_rps()), (None, Some(2302.0)));
+    assert_eq!((fast.peak_rps.as_ref(), fast.max_rps()), (None, Some(2302.0)));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 1)), Some((2, 2))));
     assert_eq!(report.overview[0].subject, "fast");
 }
@@ -353,13 +353,13 @@ fn few_valid_repeats_among_invalid_ones_keep_place() {
 
 #[test]
 fn baseline_ratio_of_lower_bound_is_bound() {
-    let ratios = |baseline: &str, own: &str| {
+    let ratios = |baseline: &str, subject: &str| {
         let mut run = run(
             &[1, 16],
             &[("slow", &[&valid(528), &valid(1790)]), ("fast", &[&valid(816), &busy(2300)])],
         );
         run.header.plan.report.baseline = Some(baseline.into());
-        let row_ratios = row(&report(&run), own).to_baseline.unwrap();
+        let row_ratios = row(&report(&run), subject).to_baseline.unwrap();
         (row_ratios.peak_rps, row_ratios.peak_rps_at_least)
     };
     assert_eq!(ratios("slow", "fast"), (None, Some(2302.0 / 1792.0)));
@@ -387,9 +387,9 @@ fn curve_with_invalid_top_has_no_knee() {
     let connections = [1, 2, 4, 8, 16, 32, 64, 128];
     let known = curve(&valid(8100), &connections);
     assert!((known.knee.unwrap() - 8.0).abs() < 1e-9 && known.open_levels.is_empty());
-    assert!(known.law.unwrap().most_rps.is_some());
+    assert!(known.law.unwrap().max_rps.is_some());
     let open = curve(&busy(8200), &connections);
     assert_eq!((open.knee, &open.open_levels[..]), (None, &[128][..]));
-    assert_eq!(open.law.map(|law| (law.most_rps, law.peak_at)), Some((None, None)));
+    assert_eq!(open.law.map(|law| (law.max_rps, law.peak_at)), Some((None, None)));
     assert_eq!(curve(&[NotRun; 5], &connections).open_levels, [128]);
 }

@@ -41,7 +41,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// Computes the scale of two profiles. `None`: one of them has no response or no sample, or the
+    /// Computes the scale of two profiles. `None`: one profile has no response or no sample, or the
     /// profiles are of waiting threads. One long wait is many samples, so the noise is unknown.
     fn from_profiles(
         here: &ProfileRecord,
@@ -62,7 +62,8 @@ impl Scale {
         Some(Scale { here_us: us_per_sample(here)?, there_us: us_per_sample(there)? })
     }
 
-    /// Returns the difference in time per response; `None`: it is within three standard errors.
+    /// Returns the difference in time per response; `None`: the difference is within three standard
+    /// errors.
     ///
     /// The number of samples is a Poisson count, whose variance is the count. One is added, because
     /// small counts are uncertain. The factor is three because a graph has hundreds of calls, some
@@ -76,7 +77,7 @@ impl Scale {
     }
 }
 
-/// Compares one profile with another. `None`: they cannot be compared.
+/// Compares one profile with another. `None`: the profiles cannot be compared.
 #[must_use]
 pub fn difference(
     here: &ProfileRecord,
@@ -87,21 +88,23 @@ pub fn difference(
     let flame = Flame::from_profiles(&[here], kind)?;
     let mut tree = Tree::default();
     lines(here, kind).iter().for_each(|line| tree.add(line, |calls| &mut calls.samples));
-    let own_here = std::mem::take(&mut tree.own);
+    let here_counts = std::mem::take(&mut tree.sample_counts);
     lines(there, kind).iter().for_each(|line| tree.add(line, |calls| &mut calls.other_samples));
     let total_there_us = tree.root.other_samples as f64 * scale.there_us;
     let level = |(node, there): (Node, u64)| {
         let share = scale.difference(node.samples, there).unwrap_or(0.0) / total_there_us;
-        let size = LEVELS.iter().filter(|least| share.abs() > **least).count() as i8;
+        let size = LEVELS.iter().filter(|threshold| share.abs() > **threshold).count() as i8;
         if share < 0.0 { -size } else { size }
     };
     let levels = tree.visible_calls(flame.samples).map(level).collect();
-    let indices: BTreeSet<u32> = own_here.keys().chain(tree.own.keys()).copied().collect();
+    let indices: BTreeSet<u32> =
+        here_counts.keys().chain(tree.sample_counts.keys()).copied().collect();
     let own_samples = |counts: &BTreeMap<u32, (u64, u64)>, index: u32| {
-        counts.get(&index).map_or(0, |(own, _)| *own)
+        counts.get(&index).map_or(0, |(innermost, _)| *innermost)
     };
     let change = |index: u32| {
-        let (here, there) = (own_samples(&own_here, index), own_samples(&tree.own, index));
+        let (here, there) =
+            (own_samples(&here_counts, index), own_samples(&tree.sample_counts, index));
         Some(FunctionChange {
             function: tree.functions[index as usize].clone(),
             here_us: here as f64 * scale.here_us,

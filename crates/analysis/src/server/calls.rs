@@ -197,7 +197,7 @@ mod tests {
 
     /// A call that returns a number of messages or submissions hides how many bytes it moved.
     #[test]
-    fn bytes_are_unknown_if_a_call_hides_them() {
+    fn bytes_are_unknown_if_call_hides_them() {
         let bytes = |name| {
             let last = calls_use(
                 100,

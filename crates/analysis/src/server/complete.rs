@@ -71,7 +71,7 @@ pub(super) struct PartyDeltas {
 
 impl PartyDeltas {
     /// Computes the use between the first and the last sample. `samples`: at least two.
-    /// `responses`: responses in that time; `None`: they were not counted.
+    /// `responses`: responses in that time; `None`: responses were not counted.
     pub(super) fn new(samples: &[&PartySample<'_>], responses: Option<f64>) -> PartyDeltas {
         let (first, last) = (samples[0], samples[samples.len() - 1]);
         let mut threads = first.threads_until(last);
@@ -107,7 +107,7 @@ struct EndedBetweenSamples {
     /// Whether CPU time is missing: a process ended that no process of the party waited for, or
     /// uncounted births are likely.
     is_process_lost: bool,
-    /// Last known CPU seconds and context switches of ended threads, beyond the first sample.
+    /// Last known CPU seconds and context switches of ended threads, since the first sample.
     gone_s: f64,
     gone_switches: u64,
     /// Whether so many births are in no sample that they are likely the server's.
@@ -173,7 +173,8 @@ impl EndedBetweenSamples {
         self.split_s.or(Some((threads.user_s, threads.sys_s)))
     }
 
-    /// Replaces page faults by those of whole processes, which are exact and include ended threads.
+    /// Replaces page faults by the counts of whole processes, which are exact and include ended
+    /// threads.
     fn correct_faults(&self, threads: &mut ThreadDeltas, unknown: &mut Vec<&'static str>) {
         let has_ended = self.threads + threads.ended.threads > 0
             || self.processes > 0
@@ -317,8 +318,8 @@ fn are_all_reaped(samples: &[&PartySample<'_>]) -> bool {
         let gained_faults = remaining.iter().map(|each| {
             later[&key(each)].children_faults_minor.saturating_sub(each.children_faults_minor)
         });
-        // Processes born and waited for between the two samples, including those of a parent born
-        // between them.
+        // Processes born and waited for between the two samples, including the children of a parent
+        // born between them.
         let born = pair[1]
             .each
             .iter()
@@ -345,7 +346,7 @@ fn unseen_births(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64>
     Some(now.saturating_sub(then) as f64 - observed)
 }
 
-/// Whether births are likely those of the server: about one per response.
+/// Whether births are likely the server's: about one per response.
 fn are_births_of_server(unseen: Option<f64>, responses: Option<f64>) -> bool {
     let known = unseen.zip(responses);
     known.is_some_and(|(unseen, responses)| {
@@ -396,7 +397,7 @@ impl Totals {
         self.living.iter().map(|(_, each)| pick(each)).sum()
     }
 
-    /// Whether the totals of children include those of all processes that ended.
+    /// Whether the totals of children include all processes that ended.
     fn children_are_complete(&self) -> bool {
         self.sum(|each| each.children_faults_minor) >= self.gone.children_faults_minor
     }

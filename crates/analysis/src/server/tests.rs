@@ -18,7 +18,7 @@ fn unreadable_server_has_no_cpu_time() {
 }
 
 #[test]
-fn throttling_is_a_share_of_periods() {
+fn throttling_is_share_of_periods() {
     let server = server_use(&record_with_threads(&[(500, 0)]), Party::SUBJECT, 1.0);
     assert_eq!(server.throttling, Some(Throttling { periods: 10, throttled_periods: 4 }));
     assert_eq!((server.throttling.unwrap().share(), server.throttled_s), (0.4, Some(1.6)));

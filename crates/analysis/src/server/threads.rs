@@ -84,7 +84,7 @@ pub(super) struct Threads<'a> {
     pub(super) ended: Option<&'a [EndedThreads]>,
 }
 
-/// The names of processes: those of their first threads.
+/// The names of processes, which are the names of their first threads.
 struct Processes<'a> {
     by_pid: BTreeMap<u32, &'a str>,
     /// Name of the party's first process.
@@ -443,8 +443,10 @@ mod tests {
         );
         assert_eq!((other.ended, other.threads), (Some(2), 0));
         // The scheduler's own count includes what the probe misses at each switch.
-        let counted =
-            |run_ms: u64, of: EndedThreads| EndedThreads { run_ns: Some(run_ms * 1_000_000), ..of };
+        let counted = |run_ms: u64, ended: EndedThreads| EndedThreads {
+            run_ns: Some(run_ms * 1_000_000),
+            ..ended
+        };
         let first_ended = [counted(75, ended("helper", 1, 70))];
         let last_ended = [counted(75 + 300 + 50, ended("helper", 3, 70 + 300 + 40 + 5))];
         let first = Threads { ended: Some(&first_ended), ..first };

@@ -110,7 +110,7 @@ impl Syscalls {
         self.error_share().is_none_or(|share| share > MAX_ERROR)
     }
 
-    /// Combines the calls with those of the next stretch of time.
+    /// Combines the calls with the calls of the next stretch of time.
     fn merge(self, next: &Syscalls) -> Syscalls {
         let counted_s = self.counted_s + next.counted_s;
         let mean = |a: f64, b: f64| (a * self.counted_s + b * next.counted_s) / counted_s;
@@ -185,8 +185,8 @@ impl WatchRecord {
         let cpus = mean(self.cpus, next.cpus);
         // If one stretch has too little CPU time to split into user and system time, the split of
         // the other is used.
-        let split_as = |of: &WatchRecord, part: Option<f64>| {
-            Some(cpus? * part? / (of.cpus_user? + of.cpus_sys?))
+        let split_as = |record: &WatchRecord, part: Option<f64>| {
+            Some(cpus? * part? / (record.cpus_user? + record.cpus_sys?))
         };
         let part = |here: Option<f64>, there: Option<f64>| {
             mean(here, there).or_else(|| split_as(&self, here)).or_else(|| split_as(next, there))

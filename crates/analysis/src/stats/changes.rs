@@ -6,10 +6,10 @@
 /// The best segmentation minimizes the sum of squared deviations from the means of segments, plus
 /// `penalty` per change. Each segment has `min_length` values or more.
 ///
-/// The algorithm is optimal partitioning (Jackson et al. 2005), and the result is that of PELT
-/// (Killick, Fearnhead and Eckley, "Optimal detection of changepoints with a linear computational
-/// cost", 2012). Pruning is omitted because series are short, and because common pruning rules miss
-/// the optimum if segments have a minimum length.
+/// The algorithm is optimal partitioning (Jackson et al. 2005), and the result equals the result of
+/// PELT (Killick, Fearnhead and Eckley, "Optimal detection of changepoints with a linear
+/// computational cost", 2012). Pruning is omitted because series are short, and because common
+/// pruning rules miss the optimum if segments have a minimum length.
 #[must_use]
 pub fn segment_ends(values: &[f64], min_length: usize, penalty: f64) -> Vec<usize> {
     let (n, min_length) = (values.len(), min_length.max(1));
@@ -80,8 +80,8 @@ mod tests {
         for case in cases {
             let values: Vec<f64> =
                 case["values"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
-            let least = case["min_size"].as_u64().unwrap() as usize;
-            let found = segment_ends(&values, least, case["pen"].as_f64().unwrap());
+            let min_size = case["min_size"].as_u64().unwrap() as usize;
+            let found = segment_ends(&values, min_size, case["pen"].as_f64().unwrap());
             let expected: Vec<usize> = case["ends"]
                 .as_array()
                 .unwrap()
@@ -115,10 +115,10 @@ mod tests {
         #[test]
         fn segment_ends_have_least_cost(
             values in proptest::collection::vec(0.0f64..10.0, 1..11),
-            least in 1usize..4,
+            min_size in 1usize..4,
             penalty in 0.1f64..20.0,
         ) {
-            let found = segment_ends(&values, least, penalty);
+            let found = segment_ends(&values, min_size, penalty);
             for cuts in 0u32..1 << (values.len() - 1) {
                 let is_cut = |i: &usize| cuts >> (i - 1) & 1 == 1;
                 let mut other: Vec<usize> = (1..values.len()).filter(is_cut).collect();
@@ -129,7 +129,7 @@ mod tests {
                     Some(length)
                 };
                 let shortest = other.iter().scan(0, length).min();
-                if other.len() == 1 || shortest.unwrap() >= least {
+                if other.len() == 1 || shortest.unwrap() >= min_size {
                     let least_cost = cost(&values, &found, penalty);
                     prop_assert!(least_cost <= cost(&values, &other, penalty) + 1e-9);
                 }

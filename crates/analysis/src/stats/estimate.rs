@@ -102,7 +102,8 @@ impl Estimate {
         Estimate::from_pairs_at(Looks::AtTheEnd, ratios)
     }
 
-    /// Estimates the ratio from pairs. `looks`: when the number of pairs was decided.
+    /// Estimates the ratio from pairs. `looks`: whether the run looks at its result after each
+    /// repeat, or only at the end.
     #[must_use]
     pub fn from_pairs_at(looks: Looks, ratios: &[f64]) -> Option<Estimate> {
         Estimate::from_ratios(REPEATS_FOR_INTERVAL, looks, ratios)
@@ -115,8 +116,8 @@ impl Estimate {
         Estimate::from_ratios(PAIRS_TO_TELL_APART, looks, ratios).map(|estimate| estimate.p)
     }
 
-    fn from_ratios(least: usize, looks: Looks, ratios: &[f64]) -> Option<Estimate> {
-        let logs = Moments::from_values(least, ratios)?;
+    fn from_ratios(min_count: usize, looks: Looks, ratios: &[f64]) -> Option<Estimate> {
+        let logs = Moments::from_values(min_count, ratios)?;
         let estimate_mean = match looks {
             Looks::AtTheEnd => Estimate::from_log_mean,
             Looks::AfterEach => Estimate::from_log_mean_at_every_look,
@@ -125,8 +126,8 @@ impl Estimate {
     }
 
     /// Estimates the mean over these starts from the ratios of rounds within each start. The
-    /// interval includes the scatter of rounds, but not that of starts. `None`: too few rounds, a
-    /// start with a single round, or a ratio that is not a positive number.
+    /// interval includes the scatter of rounds, but not the scatter of starts. `None`: too few
+    /// rounds, a start with a single round, or a ratio that is not a positive number.
     #[must_use]
     pub fn from_rounds(starts: &[Vec<f64>]) -> Option<Estimate> {
         if starts.iter().map(Vec::len).sum::<usize>() < REPEATS_FOR_INTERVAL {
@@ -199,22 +200,22 @@ impl Estimate {
     pub(crate) fn with_tests(self, tests: usize) -> Estimate {
         let detectable =
             self.errors.scale(self.errors.detectable_factor(ALPHA / tests.max(1) as f64));
-        let least = (detectable * noise_bound(self.errors.freedom)).exp();
-        Estimate { detectable: Some(least).filter(|ratio| ratio.is_finite()), ..self }
+        let ratio = (detectable * noise_bound(self.errors.freedom)).exp();
+        Estimate { detectable: Some(ratio).filter(|ratio| ratio.is_finite()), ..self }
     }
 
     /// Returns the detectable ratio of a single test with the plain estimate of the noise, for
     /// medians over many estimates. Half of such values are too low.
     #[must_use]
     pub(crate) fn detectable_by_estimate(&self) -> Option<f64> {
-        let least = self.errors.scale(self.errors.detectable_factor(ALPHA)).exp();
-        Some(least).filter(|ratio| ratio.is_finite())
+        let ratio = self.errors.scale(self.errors.detectable_factor(ALPHA)).exp();
+        Some(ratio).filter(|ratio| ratio.is_finite())
     }
 }
 
 impl Estimate {
-    /// Returns the interval that holds in 95 % together with those of all other tests (Bonferroni).
-    /// `None`: it is unbounded.
+    /// Returns the interval that holds in 95 % together with the intervals of all other tests
+    /// (Bonferroni). `None`: the interval is unbounded.
     #[must_use]
     pub(crate) fn interval_among(&self, tests: usize) -> Option<(f64, f64)> {
         let errors = self.errors;
@@ -229,8 +230,8 @@ impl Estimate {
 /// Returns the standard deviation of the logarithms of repeats. `None`: fewer than `least`, or a
 /// value is not a positive number.
 #[must_use]
-pub(crate) fn scatter(least: usize, values: &[f64]) -> Option<f64> {
-    Moments::from_values(least, values).map(|logs| logs.variance.sqrt())
+pub(crate) fn scatter(min_count: usize, values: &[f64]) -> Option<f64> {
+    Moments::from_values(min_count, values).map(|logs| logs.variance.sqrt())
 }
 
 /// Variance of the mixture of true differences, as a multiple of the variance of a pair. The
@@ -299,11 +300,11 @@ struct Moments {
 }
 
 impl Moments {
-    /// Computes the moments of the logarithms of values. `None`: fewer than `least`, or a value is
-    /// not positive.
-    fn from_values(least: usize, values: &[f64]) -> Option<Moments> {
+    /// Computes the moments of the logarithms of values. `None`: fewer than `min_count`, or a value
+    /// is not positive.
+    fn from_values(min_count: usize, values: &[f64]) -> Option<Moments> {
         let are_positive = values.iter().all(|value| value.is_finite() && *value > 0.0);
-        if values.len() < least || !are_positive {
+        if values.len() < min_count || !are_positive {
             return None;
         }
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
@@ -490,8 +491,8 @@ mod tests {
                     .unwrap()
                     .with_tests(tests);
                 // The mean square over simulations is the true variance.
-                let least = e.detectable.unwrap().ln() / noise_bound(e.errors.freedom);
-                (e.errors.detectable_factor(ALPHA / tests as f64), least.powi(2))
+                let log_ratio = e.detectable.unwrap().ln() / noise_bound(e.errors.freedom);
+                (e.errors.detectable_factor(ALPHA / tests as f64), log_ratio.powi(2))
             };
             let widths: Vec<(f64, f64)> = (0..SIMULATIONS).map(width).collect();
             let change =
@@ -637,11 +638,11 @@ mod tests {
         let list = |value: &Value| -> Vec<f64> {
             value.as_array().unwrap().iter().map(|n| n.as_f64().unwrap()).collect()
         };
-        let assert_near = |own: f64, expected: &Value| {
+        let assert_near = |computed: f64, expected: &Value| {
             let expected = expected.as_f64().unwrap();
             assert!(
-                (own - expected).abs() <= 1e-9 * expected.abs().max(1e-3),
-                "{own} and {expected}"
+                (computed - expected).abs() <= 1e-9 * expected.abs().max(1e-3),
+                "{computed} and {expected}"
             );
         };
         let cases = vectors["cases"].as_array().unwrap();
@@ -662,8 +663,8 @@ mod tests {
         }
         for case in vectors["holm"].as_array().unwrap() {
             holm(&list(&case["p"])).iter().zip(list(&case["adjusted"])).for_each(
-                |(own, expected)| {
-                    assert!((own - expected).abs() < 1e-12, "{own} and {expected}");
+                |(adjusted, expected)| {
+                    assert!((adjusted - expected).abs() < 1e-12, "{adjusted} and {expected}");
                 },
             );
         }

@@ -1,7 +1,7 @@
 //! Adjusts p-values for the number of tests.
 
 /// Adjusts the p-values of several tests, so that the level holds for all tests together (Holm, "A
-/// simple sequentially rejective multiple test procedure", 1979). The order is that of `ps`.
+/// simple sequentially rejective multiple test procedure", 1979). The result has the order of `ps`.
 #[must_use]
 pub fn holm(ps: &[f64]) -> Vec<f64> {
     weighted_holm(&ps.iter().map(|p| (*p, 1.0)).collect::<Vec<_>>())
@@ -15,12 +15,12 @@ pub fn weighted_holm(tests: &[(f64, f64)]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..tests.len()).collect();
     order.sort_by(|a, b| (tests[*a].0 / tests[*a].1).total_cmp(&(tests[*b].0 / tests[*b].1)));
     let mut adjusted = vec![0.0; tests.len()];
-    let mut least = 0.0f64;
+    let mut max_p = 0.0f64;
     for (rank, index) in order.iter().enumerate() {
         let (p, weight) = tests[*index];
         let remaining: f64 = order[rank..].iter().map(|index| tests[*index].1).sum();
-        least = least.max(p / weight * remaining).min(1.0);
-        adjusted[*index] = least;
+        max_p = max_p.max(p / weight * remaining).min(1.0);
+        adjusted[*index] = max_p;
     }
     adjusted
 }
@@ -32,10 +32,10 @@ mod tests {
     /// By hand: a fifth of the level is 0.01, which 0.008 is below. The second test then has the
     /// whole level.
     #[test]
-    fn weighted_tests_divide_the_level() {
-        let near = |own: Vec<f64>, expected: &[f64]| {
+    fn weighted_tests_divide_level() {
+        let near = |adjusted: Vec<f64>, expected: &[f64]| {
             let is_near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
-            assert!(own.iter().zip(expected).all(is_near), "{own:?} and {expected:?}");
+            assert!(adjusted.iter().zip(expected).all(is_near), "{adjusted:?} and {expected:?}");
         };
         near(weighted_holm(&[(0.008, 0.2), (0.05, 0.8)]), &[0.04, 0.05]);
         near(weighted_holm(&[(0.008, 0.5), (0.03, 0.5)]), &[0.016, 0.03]);

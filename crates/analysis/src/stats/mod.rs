@@ -133,7 +133,7 @@ const FEW_PAIRS_APART: f64 = 1.05;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pairs {
     pub launches: Vec<f64>,
-    /// Ratios of the rounds of each launch; empty: they did not all take turns.
+    /// Ratios of the rounds of each launch; empty: some launches did not take turns.
     pub rounds: Vec<Vec<f64>>,
 }
 
@@ -159,13 +159,13 @@ pub enum PairUnit {
 }
 
 impl Pairs {
-    /// Estimates the ratio over launches, or over rounds if there are too few launches. `None`:
-    /// there are too few of both.
+    /// Estimates the ratio over launches, or over rounds if there are too few launches. `None`: too
+    /// few launches and rounds.
     #[must_use]
     pub fn estimate(&self, looks: Looks) -> Option<(Estimate, PairUnit)> {
-        let over_launches = Estimate::from_pairs_at(looks, &self.launches)
+        let launch_estimate = Estimate::from_pairs_at(looks, &self.launches)
             .map(|estimate| (estimate, PairUnit::Launches));
-        over_launches.or_else(|| Some((Estimate::from_rounds(&self.rounds)?, PairUnit::Rounds)))
+        launch_estimate.or_else(|| Some((Estimate::from_rounds(&self.rounds)?, PairUnit::Rounds)))
     }
 
     /// Returns the p-value of the launches; `None`: fewer than three, or one has no ratio. Rounds
@@ -181,13 +181,13 @@ impl Pairs {
     #[must_use]
     pub fn are_apart(&self, p: Option<f64>) -> bool {
         let logs: Vec<f64> = self.launches.iter().map(|ratio| ratio.ln()).collect();
-        let all_beyond = |least: f64| {
-            logs.iter().all(|log| *log > least) || logs.iter().all(|log| *log < -least)
+        let all_differ_by = |difference: f64| {
+            logs.iter().all(|log| *log > difference) || logs.iter().all(|log| *log < -difference)
         };
         let is_significant = p.is_some_and(|p| p < ALPHA);
         match logs.len() {
             n if n < PAIRS_TO_TELL_APART || logs.iter().any(|log| !log.is_finite()) => false,
-            n if n < REPEATS_FOR_INTERVAL => all_beyond(FEW_PAIRS_APART.ln()) || is_significant,
+            n if n < REPEATS_FOR_INTERVAL => all_differ_by(FEW_PAIRS_APART.ln()) || is_significant,
             _ => is_significant,
         }
     }

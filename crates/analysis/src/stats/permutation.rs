@@ -23,17 +23,17 @@ pub fn pairs_chance(differences: &[f64]) -> Option<f64> {
     {
         return None;
     }
-    let least = differences.iter().sum::<f64>().abs() * (1.0 - ROUNDING);
+    let observed = differences.iter().sum::<f64>().abs() * (1.0 - ROUNDING);
     let sum = |signs: u64| -> f64 {
         differences.iter().enumerate().map(|(i, d)| if signs >> i & 1 == 1 { -d } else { *d }).sum()
     };
-    let as_extreme = (0..1u64 << n).filter(|signs| sum(*signs).abs() >= least).count();
+    let as_extreme = (0..1u64 << n).filter(|signs| sum(*signs).abs() >= observed).count();
     Some(as_extreme as f64 / (1u64 << n) as f64)
 }
 
 /// Returns the chance that two samples have means at least as far apart as observed, if each value
-/// may belong to either sample. All divisions are enumerated. `None`: one is empty, there are more
-/// than 65,536 divisions, or a value is not finite.
+/// may belong to either sample. All divisions are enumerated. `None`: one sample is empty, a value
+/// is not finite, or more than 65,536 divisions exist.
 #[must_use]
 pub fn samples_chance(a: &[f64], b: &[f64]) -> Option<f64> {
     let pooled: Vec<f64> = a.iter().chain(b).copied().collect();
@@ -47,11 +47,11 @@ pub fn samples_chance(a: &[f64], b: &[f64]) -> Option<f64> {
     }
     let total: f64 = pooled.iter().sum();
     let mean_difference = |sum_a: f64| sum_a / a.len() as f64 - (total - sum_a) / b.len() as f64;
-    let least = mean_difference(a.iter().sum()).abs() * (1.0 - ROUNDING);
+    let observed = mean_difference(a.iter().sum()).abs() * (1.0 - ROUNDING);
     let (mut as_extreme, mut divisions) = (0u64, 0u64);
     visit_choice_sums(&pooled, a.len(), 0.0, &mut |sum_a| {
         divisions += 1;
-        as_extreme += u64::from(mean_difference(sum_a).abs() >= least);
+        as_extreme += u64::from(mean_difference(sum_a).abs() >= observed);
     });
     Some(as_extreme as f64 / divisions as f64)
 }
@@ -69,8 +69,8 @@ pub fn counts_chance((marked_a, all_a): (usize, usize), (marked_b, all_b): (usiz
             - ln_choices(all, marked))
         .exp()
     };
-    let least = (marked_b as u64).max(marked.saturating_sub(all_a as u64));
-    let one_sided: f64 = (least..=marked.min(all_b as u64)).map(chance).sum();
+    let min = (marked_b as u64).max(marked.saturating_sub(all_a as u64));
+    let one_sided: f64 = (min..=marked.min(all_b as u64)).map(chance).sum();
     (2.0 * one_sided).min(1.0)
 }
 

@@ -34,7 +34,7 @@ impl Law {
         })
     }
 
-    /// Returns the highest throughput, or its limit; `None`: it grows without limit.
+    /// Returns the highest throughput, or its limit; `None`: the throughput grows without limit.
     #[must_use]
     pub fn max_throughput(&self) -> Option<f64> {
         match self.peak() {
@@ -44,8 +44,8 @@ impl Law {
     }
 
     /// Fits the law to points (requests in flight, throughput), by least squares of the logarithms,
-    /// without negative coefficients. `None`: there are fewer than three levels, or a value is not
-    /// a positive number.
+    /// without negative coefficients. `None`: fewer than three levels, or a value is not a positive
+    /// number.
     #[must_use]
     pub fn fit(points: &[(f64, f64)]) -> Option<Law> {
         let mut levels: Vec<f64> = points.iter().map(|(n, _)| *n).collect();
@@ -294,7 +294,7 @@ impl Curve {
 
     /// Returns the bound that a weighted sum of levels exceeds by chance in one curve of twenty,
     /// corrected for all choices of highest level and knee (Bonferroni). The variance of a median
-    /// is π / 2 times that of a mean. `None`: the noise is unknown.
+    /// is π / 2 times the variance of a mean. `None`: the noise is unknown.
     fn noise_bound(&self, parts: &[(f64, Level)]) -> Option<f64> {
         let (noise, freedom) = self.noise?;
         let levels = self.levels.len() as f64;
@@ -335,11 +335,11 @@ mod tests {
             };
             let points: Vec<(f64, f64)> = list("n").into_iter().zip(list("x")).collect();
             let law = Law::fit(&points).unwrap();
-            let assert_near = |own: f64, key: &str, least: f64| {
+            let assert_near = |fitted: f64, key: &str, min_difference: f64| {
                 let expected = case[key].as_f64().unwrap();
                 assert!(
-                    (own - expected).abs() <= 1e-5 * expected.abs() + least,
-                    "{key}: {own} and {expected} in {case}"
+                    (fitted - expected).abs() <= 1e-5 * expected.abs() + min_difference,
+                    "{key}: {fitted} and {expected} in {case}"
                 );
             };
             assert_near(law.lambda, "lambda", 1e-9);

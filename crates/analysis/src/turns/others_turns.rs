@@ -14,7 +14,8 @@ use crate::server::UseBetweenSamples;
 /// loads that take turns share them.
 ///
 /// A server's own CPU time in others' turns remains, because it finishes the work of its turn in
-/// them. It remains in the machine's CPU time, too, so that their difference is that of own turns.
+/// them. It remains in the machine's CPU time, too, so that their difference is the same as in own
+/// turns.
 pub(super) fn samples_without_others_turns(record: &LoadRecord, turns: &Turns<'_>) -> Vec<Sample> {
     let since = |sample: &Sample| sample.at_ns.saturating_sub(record.began_ns);
     let mut samples = record.samples.clone();

@@ -64,21 +64,24 @@ fn pace_is_rate_of_own_turns_by_round() {
 #[test]
 fn own_time_has_no_gaps_and_all_responses() {
     let record = record(0);
-    let own = to_own_time(&record);
-    assert_eq!((own.window_ns, own.slices_ns.clone()), ((0, 1600 * MS), None));
+    let converted = to_own_time(&record);
+    assert_eq!((converted.window_ns, converted.slices_ns.clone()), ((0, 1600 * MS), None));
     let responses =
         |record: &LoadRecord| record.intervals.iter().map(Interval::responses).sum::<u64>();
-    assert_eq!((responses(&own), responses(&record)), (16 * 10 + 3 * 4, 16 * 10 + 3 * 4));
-    assert_eq!(own.intervals.len(), 16);
-    let edges: Vec<u64> = own.intervals.iter().flat_map(|i| [i.start_ns, i.end_ns]).collect();
+    assert_eq!((responses(&converted), responses(&record)), (16 * 10 + 3 * 4, 16 * 10 + 3 * 4));
+    assert_eq!(converted.intervals.len(), 16);
+    let edges: Vec<u64> = converted.intervals.iter().flat_map(|i| [i.start_ns, i.end_ns]).collect();
     let expected: Vec<u64> = (0..16).flat_map(|k| [k * 100 * MS, (k + 1) * 100 * MS]).collect();
     assert_eq!(edges, expected);
     // The fourth quarter includes the requests that were still in flight.
-    assert_eq!(own.intervals[3].responses(), 14);
-    let at: Vec<u64> = own.samples.iter().map(|sample| sample.at_ns - 77 * MS).collect();
+    assert_eq!(converted.intervals[3].responses(), 14);
+    let at: Vec<u64> = converted.samples.iter().map(|sample| sample.at_ns - 77 * MS).collect();
     assert!(at.is_sorted_by(|a, b| a < b), "{at:?}");
-    let used =
-        cpu_between(own.samples.first().unwrap(), own.samples.last().unwrap(), Party::SUBJECT);
+    let used = cpu_between(
+        converted.samples.first().unwrap(),
+        converted.samples.last().unwrap(),
+        Party::SUBJECT,
+    );
     assert_eq!(used, Some((16 * 10 + 3 * 4) * MS));
 }
 
@@ -112,36 +115,40 @@ fn idle_use_in_others_turns_is_measured() {
 fn machine_record(idle_ms: u64) -> LoadRecord {
     let mut record = record(idle_ms);
     let turns = record.slices_ns.clone().unwrap();
-    let (mut own, mut others) = (0, 0);
+    let (mut own_quarters, mut others_quarters) = (0, 0);
     for (quarters, sample) in record.samples.iter_mut().enumerate() {
         let at_ns = sample.at_ns - 77 * MS;
         let quarters = quarters as u64;
         let thread =
             |tid, run_ms| ThreadUse { pid: 1, tid, run_ns: run_ms * MS, ..ThreadUse::default() };
         let server = sample.party_use_mut(Party::SUBJECT);
-        let waited = Some((2 * own + 9 * others) * MS);
+        let waited = Some((2 * own_quarters + 9 * others_quarters) * MS);
         let server_ns = server.cgroup.as_ref().unwrap().cpu_ns.unwrap();
         server.threads = vec![ThreadUse { run_delay_ns: waited, ..thread(7, server_ns / MS) }];
         sample.party_use_mut(Party::GENERATOR).threads =
-            vec![thread(1, 5 * own), thread(2, 7 * others)];
-        sample.co_runners =
-            Some(OtherPartiesUse { cpu_ns: Some(30 * others * MS), ..OtherPartiesUse::default() });
-        let busy_ns = server_ns + (5 * own + 37 * others + 20 * quarters) * MS;
-        let pressure =
-            PressureUse { cpu_ns: Some((own + 50 * others) * MS), ..PressureUse::default() };
+            vec![thread(1, 5 * own_quarters), thread(2, 7 * others_quarters)];
+        sample.co_runners = Some(OtherPartiesUse {
+            cpu_ns: Some(30 * others_quarters * MS),
+            ..OtherPartiesUse::default()
+        });
+        let busy_ns = server_ns + (5 * own_quarters + 37 * others_quarters + 20 * quarters) * MS;
+        let pressure = PressureUse {
+            cpu_ns: Some((own_quarters + 50 * others_quarters) * MS),
+            ..PressureUse::default()
+        };
         sample.host = Some(HostUse {
             busy_ns,
             idle_ns: 199 * quarters * MS - busy_ns,
             steal_ns: quarters * MS,
-            context_switches: 100 * own + 700 * others,
+            context_switches: 100 * own_quarters + 700 * others_quarters,
             births: Some(3 * quarters),
-            interrupts: Some(10 * own + 90 * others),
+            interrupts: Some(10 * own_quarters + 90 * others_quarters),
             pressure: Some(pressure),
             ..HostUse::default()
         });
         match turns.iter().any(|(from, to)| (*from..*to).contains(&at_ns)) {
-            true => own += 1,
-            false => others += 1,
+            true => own_quarters += 1,
+            false => others_quarters += 1,
         }
     }
     record
@@ -178,8 +185,8 @@ fn other_programs_count_in_own_turns_with_few_samples() {
 
 #[test]
 fn machine_counters_exclude_others_turns() {
-    let own = to_own_time(&machine_record(5)).into_owned();
-    let (first, last) = (own.samples.first().unwrap(), own.samples.last().unwrap());
+    let converted = to_own_time(&machine_record(5)).into_owned();
+    let (first, last) = (converted.samples.first().unwrap(), converted.samples.last().unwrap());
     let growth = |pick: fn(&HostUse) -> Option<u64>| {
         Some(pick(last.host.as_ref()?)? - pick(first.host.as_ref()?)?)
     };

@@ -59,7 +59,7 @@ const PEER_SHARE: f64 = 0.5;
 /// Waits per response that end without an event, from which on requests may wait for a timer.
 const TIMERS_PER_RESPONSE: f64 = 0.5;
 
-/// Caveats of steps whose throughput may be that of the machine and not of the server. A verdict
+/// Caveats of steps whose throughput may be limited by the machine and not by the server. A verdict
 /// from such a step is at most likely.
 const DISTURBED: [Code; 3] = [Code::ServerStarved, Code::GeneratorStarved, Code::Contaminated];
 

@@ -252,7 +252,7 @@ impl Step<'_> {
         if is_ramped(load) || load.config.model == LoadModel::Open && !has_constant_rate(load) {
             return None;
         }
-        // Only the last level counts then, and these costs are those of the whole window.
+        // Only the last level counts then, and these costs describe the whole window.
         if self.steadiness.counts_from_s.is_some() {
             return None;
         }

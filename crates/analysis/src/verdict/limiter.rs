@@ -270,7 +270,7 @@ fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let server_used = server.cpu_utilisation;
     if used >= SERVER_BUSY {
         let while_server = server_used
-            .map_or(String::new(), |own| format!(", while the server used {}", percent(own)));
+            .map_or(String::new(), |used| format!(", while the server used {}", percent(used)));
         let sentence = format!(
             "The back end {}: it used {} of its allowed CPU time{while_server}.",
             backend.name,
@@ -328,7 +328,7 @@ fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
 }
 
 /// A network device of the machine is full, while server and generator have headroom. Its traffic
-/// may include that of other programs.
+/// may include the traffic of other programs.
 fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Option<Limiter> {
     let used = utilisation_with_headroom(load, server)?;
     let link = machine.busiest_link.as_ref().filter(|link| link.utilisation >= LINK_FULL)?;

@@ -29,7 +29,7 @@ pub(super) fn caveats(
         dropped_packets(record),
         server_failure(record),
         littles_law(result),
-        requests_beyond_window(result, record),
+        requests_longer_than_window(result, record),
         headroom::generator_bound(result, context),
         headroom::too_many_threads(result, context),
         protocol_fallback(result),
@@ -138,15 +138,15 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
 
 /// The median response time is longer than the window, so most requests began before it or ended
 /// after it.
-fn requests_beyond_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
+fn requests_longer_than_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
     let (times, missing) = response_times(record);
     let window_us = result.duration_s * 1e6;
     let median_us = value_at_quantile(&times, missing, 0.5).map(|ns| ns as f64 / 1e3);
     // If the median request has no correct response, its wait is at least the longest known wait.
     let median_us = median_us.or(result.response_time_us.longest_wait)?;
     // A load of a given number of requests ends with its last response.
-    let is_beyond = median_us > window_us && result.config.requests.is_none() && window_us > 0.0;
-    is_beyond.then(|| {
+    let is_longer = median_us > window_us && result.config.requests.is_none() && window_us > 0.0;
+    is_longer.then(|| {
         let message = format!(
             "Half of the requests took longer than the measured window of {:.2} s ({:.2} s and \
              more). The window shows only part of them. Measure for longer, or with fewer requests \

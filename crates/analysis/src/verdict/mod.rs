@@ -51,7 +51,7 @@ use crate::window_levels::Steadiness;
 pub struct Context<'a> {
     /// Highest throughput of the generator on this machine. `None`: unknown.
     pub ceiling: Option<Ceiling>,
-    /// Resource use of the server. `None`: it was not monitored.
+    /// Resource use of the server. `None`: the server was not monitored.
     pub server: Option<&'a ServerUse>,
     /// The server is a control, which shows the generator's maximum.
     pub control: bool,
@@ -68,7 +68,7 @@ impl Context<'_> {
     }
 
     /// The setting that chooses the generator's CPUs. In a suite the generator gets the CPUs that
-    /// the servers leave, so the setting is that of the servers.
+    /// the servers leave, so the setting is one of the servers.
     const fn cpus_setting(&self) -> &'static str {
         match self.server {
             Some(_) => "a smaller `cpuset` under `[limits]` leaves it the others",
@@ -139,8 +139,8 @@ pub(crate) struct TrialContext<'a> {
     pub(crate) steadiness: Option<&'a Steadiness>,
 }
 
-/// Returns all caveats of a trial, including those of its load, the most severe first. `server`: as
-/// in [`Context`].
+/// Returns all caveats of a trial, including the caveats of its load, the most severe first.
+/// `server`: as in [`Context`].
 pub(crate) fn trial(
     load: &LoadResult,
     server: Option<&ServerUse>,
@@ -169,7 +169,7 @@ pub(crate) fn trial(
     caveats.extend(contamination(inputs.machine));
     caveats.extend(thermal_throttling(inputs.machine));
     caveats.extend(inputs.turns.and_then(cpu_use_in_others_turns));
-    caveats.extend(inputs.turns.and_then(|turns| requests_beyond_turns(load, turns)));
+    caveats.extend(inputs.turns.and_then(|turns| requests_longer_than_turns(load, turns)));
     let mut caveats = adjust_for_duet(inputs, Some(server), caveats);
     sort_by_severity(&mut caveats);
     caveats
@@ -224,7 +224,7 @@ fn cpu_use_in_others_turns(turns: &TurnsResult) -> Option<Caveat> {
 const SERVICE_SHARE_OF_TURN: f64 = 0.02;
 
 /// Requests that start in their server's turn and end in another server's.
-fn requests_beyond_turns(load: &LoadResult, turns: &TurnsResult) -> Option<Caveat> {
+fn requests_longer_than_turns(load: &LoadResult, turns: &TurnsResult) -> Option<Caveat> {
     let service_s = load.service_time_us.mean? / 1e6;
     let share = service_s / turns.slice_s;
     (share >= SERVICE_SHARE_OF_TURN).then(|| {
@@ -303,7 +303,7 @@ fn waived_checks(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat>
         .into_iter()
         .flat_map(|part| part.checks_before.iter().chain(&part.checks_after));
     let is_broken = |c: &&CheckResult| {
-        c.waived && !c.ok && c.has_response && c.counts_over().contains(&protocol)
+        c.waived && !c.ok && c.has_response && c.counted_protocols().contains(&protocol)
     };
     let waived = checks_of_start.chain(inputs.checks).filter(is_broken);
     let names: BTreeSet<&str> = waived.map(|check| check.name.as_str()).collect();
@@ -314,7 +314,7 @@ fn waived_checks(load: &LoadResult, inputs: &TrialContext<'_>) -> Option<Caveat>
     };
     let message = format!(
         "The server fails the check {first:?}{more} of its contract, which its own file waives. \
-         Its work is therefore not quite that of the other servers."
+         Its work is therefore not quite the same as the other servers'."
     );
     Some(Caveat::new(Code::ChecksWaived, Severity::Warning, message, json!({"waived": names})))
 }

@@ -31,7 +31,7 @@ const REMEDY: &str = "Neither side shows its limit. Stop these programs, or use 
 fn others_share(load: &LoadResult, server: &ServerUse) -> Option<f64> {
     let headroom = &load.client.headroom;
     let (others, cpus) = (headroom.others?, headroom.cpus.as_ref()?.len());
-    // If both sides share CPUs, the use by others may be that of the server.
+    // If both sides share CPUs, the use by others may be the server's.
     let taken_s = others * cpus as f64 * server.window_s;
     (server.others_cpu_s? >= MOSTLY_OTHERS * taken_s).then_some(others)
 }

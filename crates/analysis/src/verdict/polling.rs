@@ -77,8 +77,8 @@ pub(super) fn polling_evidence(load: &LoadResult, server: &ServerUse) -> Option<
         .then_some(Polling::WithoutSleep { switches_per_response })
 }
 
-/// Returns the utilisation of the server's CPUs, or that of one CPU by its busiest thread,
-/// whichever is higher.
+/// Returns the utilisation of the server's CPUs, or the utilisation of one CPU by its busiest
+/// thread, whichever is higher.
 fn highest_utilisation(server: &ServerUse) -> Option<f64> {
     [server.cpu_utilisation, server.busiest_thread_utilisation]
         .into_iter()

@@ -32,7 +32,7 @@ pub(crate) struct Peak<'a> {
     pub(crate) repeats: &'a [f64],
     pub(crate) control: bool,
     /// Highest known throughput of the server, in any step.
-    pub(crate) most_rps: Option<f64>,
+    pub(crate) max_rps: Option<f64>,
     /// Steps at which the server may have reached more. Empty: the peak is exact.
     pub(crate) open: &'a [OpenStep],
     /// All repeats of the peak's step that ran show the server's throughput.
@@ -210,7 +210,7 @@ fn mixed_parts(run: &Run) -> Option<Caveat> {
         .iter()
         .flat_map(|part| &part.differences)
         .map(|difference| {
-            let ResumptionDifference { what: name, before, now } = difference;
+            let ResumptionDifference { name, before, now } = difference;
             format!("{name}: {before} then, {now} later")
         })
         .collect();
@@ -381,7 +381,7 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
     );
     let evidence = open.iter().map(|peak| {
         json!({
-            "subject": peak.subject, "workload": peak.workload, "at_least_rps": peak.most_rps,
+            "subject": peak.subject, "workload": peak.workload, "at_least_rps": peak.max_rps,
             "steps": peak.open,
         })
     });
@@ -423,7 +423,7 @@ fn describe_open_peak(peak: &Peak<'_>, has_workloads: bool) -> String {
         }
     };
     let with = if has_workloads { format!(" with {}", peak.workload) } else { String::new() };
-    let rate = peak.most_rps.map_or_else(String::new, |rps| format!(", ≥ {}/s", rate_text(rps)));
+    let rate = peak.max_rps.map_or_else(String::new, |rps| format!(", ≥ {}/s", rate_text(rps)));
     let steps: Vec<String> = peak.open.iter().take(LISTED).map(step).collect();
     format!("{}{with}{rate}: {}", peak.subject, steps.join(", "))
 }

@@ -71,7 +71,7 @@ fn uncounted_calls(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
     let message = match refused {
         _ if server.calls.is_some() => return None,
         Some(refused) => {
-            format!("System calls were not counted: {}. {}", refused.why, refused.hint)
+            format!("System calls were not counted: {}. {}", refused.reason, refused.hint)
         }
         None if probes.attached.iter().copied().any(counts) => {
             "System calls per response are unknown: no response arrived while they were counted, \
@@ -82,7 +82,7 @@ fn uncounted_calls(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
                  `--observe default` to count them."
             .into(),
     };
-    let evidence = json!({"refused": refused.map(|refused| &refused.why)});
+    let evidence = json!({"refused": refused.map(|refused| &refused.reason)});
     Some(Caveat::new(Code::SyscallsNotMeasured, Severity::Info, message, evidence))
 }
 
@@ -162,14 +162,18 @@ fn refused_probes(probes: &ProbesUse) -> Option<Caveat> {
         .collect();
     let first = others.first()?;
     let names: Vec<&str> = others.iter().map(|refused| refused.probe.name()).collect();
-    let message =
-        format!("Not observed here: {}, because {}. {}", names.join(", "), first.why, first.hint);
-    let evidence = json!({"probes": names, "why": first.why});
+    let message = format!(
+        "Not observed here: {}, because {}. {}",
+        names.join(", "),
+        first.reason,
+        first.hint
+    );
+    let evidence = json!({"probes": names, "why": first.reason});
     Some(Caveat::new(Code::ProbeRefused, Severity::Info, message, evidence))
 }
 
-/// More threads are busy than the server has CPUs. The highest response times are then those of the
-/// scheduler's time slices.
+/// More threads are busy than the server has CPUs. The highest response times are then as long as
+/// the scheduler's time slices.
 fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
     let (busy, allowed_s, waited_s) =
         (server.busy_threads?, server.cpu_allowed_s?, server.run_delay_s?);
@@ -220,8 +224,8 @@ fn fills_its_cpus(server: &ServerUse) -> bool {
     is_busy && more_threads_than_cpus(server).is_some()
 }
 
-/// Threads or processes ended before their counters were read. These counters are unknown, but
-/// unlike those of [`unmeasured_counters`] the kernel shows them.
+/// Threads or processes ended before their counters were read. These counters are unknown, but the
+/// kernel shows them, unlike the counters of [`unmeasured_counters`].
 fn unread_counters(server: &ServerUse) -> Option<Caveat> {
     let unread = server.unread_counters.as_ref()?;
     let used = unread.cpu_s.map_or_else(

@@ -359,7 +359,7 @@ struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    /// Returns the wait in these states. `None`: they do not take most of the time.
+    /// Returns the wait in these states. `None`: the states do not take most of the time.
     fn from_states(
         load: &LoadResult,
         server: &'a ServerUse,
@@ -385,8 +385,8 @@ impl<'a> Wait<'a> {
         })
     }
 
-    /// Returns the wait for time to pass, if requests may sleep. `None`: it does not take most of
-    /// the time.
+    /// Returns the wait for time to pass, if requests may sleep. `None`: the wait does not take
+    /// most of the time.
     fn from_sleep(load: &LoadResult, server: &'a ServerUse) -> Option<Wait<'a>> {
         if TimedWaits::from_use(server) != TimedWaits::Few {
             return Wait::from_states(load, server, &[ThreadState::Sleep, ThreadState::Lock]);

@@ -17,7 +17,7 @@ use crate::stats::median;
 use crate::steady_state::{self, WarmUpEvidence, WarmUpState};
 
 /// Growth from which on a server counts as warming up, in windows of six or more intervals. Growth
-/// is the median of the window's last third ÷ that of its first.
+/// is the median of the window's last third ÷ the median of its first third.
 const MIN_GROWTH: f64 = 1.25;
 
 /// Growth from which on a server counts as warming up, in windows of three to five intervals. Their
@@ -101,8 +101,8 @@ fn unfinished_warmup(
     Some(Caveat::new(Code::StillWarming, Severity::Invalid, message, evidence))
 }
 
-/// Returns the factor by which the server became faster within the measured window. `None`: it did
-/// not, or the growth may be noise.
+/// Returns the factor by which the server became faster within the measured window. `None`: the
+/// server did not become faster, or the growth may be noise.
 fn growth_in_window(
     load: &LoadResult,
     server: &ServerUse,
@@ -141,8 +141,8 @@ fn growth_in_window(
     }
 }
 
-/// Returns the growth of a server beyond that of the servers that take turns with it. A growth that
-/// all of them share is that of the machine. `multiples`: its throughput as a multiple of theirs.
+/// Returns how much more a server grows than the servers that take turns with it. Growth that all
+/// of them share is the machine's. `multiples`: its throughput as a multiple of theirs.
 fn relative_growth(own_growth: f64, multiples: &[f64]) -> Option<f64> {
     growth_over_thirds(multiples).map(|growth| own_growth.min(growth))
 }
@@ -223,8 +223,8 @@ enum GrowthMeasure {
     CpuTime,
 }
 
-/// Returns the factor by which a server becomes faster over a window. `None`: it does not. Both
-/// lists have a value per interval. `responses_per_cpu_s`: `None` if unknown.
+/// Returns the factor by which a server becomes faster over a window. `None`: the server does not
+/// become faster. Both lists have a value per interval. `responses_per_cpu_s`: `None` if unknown.
 fn growth(
     throughput: &[f64],
     responses_per_cpu_s: Option<&[f64]>,
@@ -520,7 +520,7 @@ mod tests {
         assert_eq!(relative_growth(2.0, &flat), None, "the same growth as the others");
         assert_eq!(relative_growth(2.0, &[1000.0, 1000.0, 1100.0, 1100.0, 1249.0, 1249.0]), None);
         let higher = [1000.0, 1000.0, 1200.0, 1200.0, 1500.0, 1500.0];
-        assert_eq!(relative_growth(2.0, &higher), Some(1.5), "growth beyond that of the others");
+        assert_eq!(relative_growth(2.0, &higher), Some(1.5), "growth relative to the others");
         assert_eq!(relative_growth(1.3, &higher), Some(1.3), "at most its own growth");
     }
 

@@ -30,13 +30,13 @@ fn check_equal(name: &str, n: u64, other: &str, m: u64) -> FileCheck {
 }
 
 /// Checks that a count is not above another.
-fn check_not_above(name: &str, n: u64, other: &str, most: u64) -> FileCheck {
-    if n <= most { Ok(()) } else { Err(format!("{name}: {n}, but {other}: only {most}")) }
+fn check_not_above(name: &str, n: u64, other: &str, max: u64) -> FileCheck {
+    if n <= max { Ok(()) } else { Err(format!("{name}: {n}, but {other}: only {max}")) }
 }
 
 /// Checks that the intervals of the warm-up reach from the beginning of the load to its window, and
-/// those of the window cover it exactly. Only drains may overlap, because workers end at different
-/// times.
+/// that the window's intervals cover the window exactly. Only drains may overlap, because workers
+/// end at different times.
 fn check_coverage(load: &LoadRecord) -> FileCheck {
     let (opens, closes) = load.window_ns;
     let ordered = load.intervals.is_sorted_by_key(|i| i.phase.min(Phase::Measured));
@@ -211,7 +211,7 @@ fn check_silences(load: &LoadRecord) -> FileCheck {
     if is_ordered { Ok(()) } else { Err("the silences are not in order".into()) }
 }
 
-/// Checks that the counts of a mix's requests add up to those of the whole load.
+/// Checks that the counts of a mix's requests add up to the counts of the whole load.
 fn check_requests(load: &LoadRecord) -> FileCheck {
     let mixed = || load.intervals.iter().filter(|i| !i.by_request.is_empty());
     for interval in mixed() {

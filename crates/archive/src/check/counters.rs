@@ -222,8 +222,8 @@ fn process_counters(process: &ProcessUse) -> Counters<'static> {
     ]
 }
 
-/// Returns the counters of a thread without those of probes. A probe removes a thread that ends
-/// while `/proc` still lists it.
+/// Returns the counters of a thread without the counters of probes. A probe removes a thread that
+/// ends while `/proc` still lists it.
 fn thread_counters(thread: &ThreadUse) -> Counters<'static> {
     vec![
         ("run_ns", Some(thread.run_ns)),

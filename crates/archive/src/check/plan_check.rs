@@ -92,8 +92,8 @@ fn check_scheduled(rate: f64, load: &LoadRecord, has_request_limit: bool) -> Fil
     let tolerance = DEVIATIONS * expected.sqrt() + load.client.threads.len() as f64 + 1.0;
     let scheduled = load.books.scheduled;
     let may_be_fewer = has_request_limit || load.cut_short || load.server_failure.is_some();
-    let least = if may_be_fewer { 0.0 } else { expected - tolerance };
-    if !(least..=expected + tolerance).contains(&(scheduled as f64)) {
+    let min = if may_be_fewer { 0.0 } else { expected - tolerance };
+    if !(min..=expected + tolerance).contains(&(scheduled as f64)) {
         return Err(format!(
             "requests scheduled: {scheduled}, but expected at the rate: {expected:.0}"
         ));
@@ -108,27 +108,27 @@ pub(super) fn check_resources(facts: &Facts, load: &LoadRecord) -> FileCheck {
 
 fn check_use(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
     let refuse = |problem: String| Err(format!("{problem} in the sample at {} ns", now.at_ns));
-    let most_ns = (now.at_ns + now.took_ns - before.at_ns).saturating_mul(u64::from(facts.cpus));
+    let max_ns = (now.at_ns + now.took_ns - before.at_ns).saturating_mul(u64::from(facts.cpus));
     for used in &now.parties {
         let cpu_ns = |sample: &Sample| {
             sample.party_use(used.party).and_then(|used| used.cgroup.as_ref()?.cpu_ns)
         };
         if let (Some(from), Some(to)) = (cpu_ns(before), cpu_ns(now))
             && facts.cpus > 0
-            && to.saturating_sub(from) > most_ns
+            && to.saturating_sub(from) > max_ns
         {
             return refuse(format!(
-                "{} used {} ns of CPU time, but the machine has only {most_ns} ns",
+                "{} used {} ns of CPU time, but the machine has only {max_ns} ns",
                 used.party,
                 to - from
             ));
         }
         let memory = used.cgroup.as_ref().and_then(|group| group.memory_bytes);
-        if let (Some(memory), Some(most)) = (memory, facts.memory_bytes)
-            && memory > most
+        if let (Some(memory), Some(max)) = (memory, facts.memory_bytes)
+            && memory > max
         {
             return refuse(format!(
-                "{} uses {memory} bytes of memory, but the machine has only {most}",
+                "{} uses {memory} bytes of memory, but the machine has only {max}",
                 used.party
             ));
         }

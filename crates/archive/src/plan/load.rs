@@ -56,7 +56,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// How long the measured window is; `None`: it has no set end.
+    /// Returns the planned length of the measured window; `None`: the window has no planned end.
     #[must_use]
     pub fn set_duration_ns(&self) -> Option<u64> {
         Some(self.duration_ns).filter(|ns| *ns > 0)

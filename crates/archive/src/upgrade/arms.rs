@@ -43,7 +43,8 @@ pub(super) fn add_isolation(plan: &mut Value) {
     }
 }
 
-/// Lists the arms of a duet, if a plan only has a flag for it: all arms except those of controls.
+/// Lists the arms of a duet, if a plan only has a flag for it: all arms except the arms of
+/// controls.
 pub(super) fn upgrade_duet(plan: &mut Value) {
     let Some(is_duet) = plan.get("duet").and_then(Value::as_bool) else { return };
     let is_control = |arm: &Value| {
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn each_subject_becomes_an_arm() {
+    fn each_subject_becomes_arm() {
         let mut plan = json!({
             "limits": {"cpus": 0.5}, "placement": {"subject": [0], "generator": [1]},
             "subjects": [

@@ -12,9 +12,9 @@ pub(super) fn upgrade_trial(trial: &mut Value) {
     };
     let failure = record.remove("subject_failure").unwrap_or_default();
     record.insert("server_failure".into(), failure);
-    let (own, load): (Map<String, Value>, Map<String, Value>) =
+    let (trial_record, load): (Map<String, Value>, Map<String, Value>) =
         std::mem::take(record).into_iter().partition(|(key, _)| TRIAL_KEYS.contains(&key.as_str()));
-    *record = own;
+    *record = trial_record;
     record.insert("load".into(), load.into());
 }
 
@@ -34,7 +34,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn keys_of_the_load_move_into_its_record() {
+    fn keys_of_load_move_into_its_record() {
         let mut trial =
             json!({"trial": 3, "start": 1, "checks": [], "books": {}, "subject_failure": "left"});
         upgrade_trial(&mut trial);

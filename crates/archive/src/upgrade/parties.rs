@@ -11,12 +11,12 @@ pub(super) fn upgrade_start(start: &mut Value) {
     let Some(record) = start.as_object_mut().filter(|record| !record.contains_key("parts")) else {
         return;
     };
-    let (own, mut part): (Map<String, Value>, Map<String, Value>) =
+    let (start_record, mut part): (Map<String, Value>, Map<String, Value>) =
         std::mem::take(record).into_iter().partition(|(key, _)| START_KEYS.contains(&key.as_str()));
     part.insert("party".into(), json!({"subject": 0}));
     // The name is known from the launch.
     part.insert("name".into(), json!(""));
-    *record = own;
+    *record = start_record;
     record.insert("parts".into(), json!([part]));
 }
 
@@ -46,7 +46,7 @@ mod tests {
     use crate::{Party, Sample, StartRecord};
 
     #[test]
-    fn process_becomes_the_only_part_of_its_start() {
+    fn process_becomes_only_part_of_its_start() {
         let old = json!({
             "start": 4, "launch": 2, "resumed": false, "pid": 7, "startup": null,
             "checks_before": [],

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn single_subjects_folder_becomes_a_list() {
+    fn single_subjects_folder_becomes_list() {
         let mut plan = json!({
             "subjects_folder": "subjects", "arms": [{"name": "a"}], "backends": [{"name": "db"}],
             "workloads": [{"requests": [{"expect": {"status": 200}}]}]

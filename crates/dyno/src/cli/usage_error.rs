@@ -1,4 +1,4 @@
-//! Formats the errors of clap like those of dyno: `thing: problem`, then `hint:` lines and the
+//! Formats the errors of clap like dyno's own errors: `thing: problem`, then `hint:` lines and the
 //! usage. All errors of the program thus have one form.
 
 use std::error::Error;
@@ -73,7 +73,7 @@ fn problem(error: &clap::Error) -> Option<String> {
     })
 }
 
-/// Returns the message of a parser. Those of numbers in the standard library are replaced.
+/// Returns the message of a parser. The standard library's messages about numbers are replaced.
 fn parser_problem(source: &(dyn Error + 'static)) -> String {
     match source.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
         Some(IntErrorKind::InvalidDigit | IntErrorKind::Empty) => "must be a whole number".into(),
@@ -86,7 +86,7 @@ fn argument_name(argument: &str) -> &str {
     argument.split([' ', '=']).next().unwrap_or(argument)
 }
 
-/// Returns the texts of a context. `None`: it has another type.
+/// Returns the texts of a context. `None`: the context has another type.
 fn list(context: &ContextValue) -> Option<Vec<&str>> {
     match context {
         ContextValue::String(text) => Some(vec![text]),

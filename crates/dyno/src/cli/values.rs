@@ -83,7 +83,8 @@ pub(super) fn small_count(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("must be a whole number from 1 to {}", u32::MAX))
 }
 
-/// Returns a parser of whole numbers from `min` to `max`. Their type must be that of the option.
+/// Returns a parser of whole numbers from `min` to `max`. Their type must be the type of the
+/// option.
 pub(super) fn whole_number<T>(min: T, max: T) -> impl Fn(&str) -> Result<T, String> + Clone
 where
     T: Copy + Display + FromStr + PartialOrd,

@@ -112,8 +112,8 @@ fn check((a, b): (&str, &str), anyway: bool, compared: &ComparisonResult) -> any
     }
     let lines =
         compared.differences.iter().map(|difference| match (&difference.a, &difference.b) {
-            (Some(a), Some(b)) => format!("  {}: {a} and {b}\n", difference.what),
-            _ => format!("  {}\n", difference.what),
+            (Some(a), Some(b)) => format!("  {}: {a} and {b}\n", difference.name),
+            _ => format!("  {}\n", difference.name),
         });
     Err(bad(format!(
         "{a} and {b}: the runs differ in more than their servers, which may explain their \

@@ -85,11 +85,13 @@ fn findings(facts: &Facts, subjects: &SubjectFolders, guard: &Guard) -> Vec<Find
         networks_finding(),
     ];
     findings.push(subjects_finding(subjects, guard));
-    for missing in facts.missing.iter().filter(|m| !m.what.starts_with("CPU and memory limits")) {
+    for missing in
+        facts.missing.iter().filter(|m| !m.measurement.starts_with("CPU and memory limits"))
+    {
         findings.push(Finding {
             is_good: false,
-            name: missing.what.clone(),
-            state: missing.why.clone(),
+            name: missing.measurement.clone(),
+            state: missing.reason.clone(),
             hint: missing.hint.clone(),
         });
     }
@@ -196,12 +198,16 @@ fn groups_finding(facts: &Facts) -> Finding {
                 version.name()
             ),
         },
-        hint: facts.missing.iter().find(|m| m.what.starts_with("CPU and memory limits")).map_or(
-            "Run dyno as root, or in a delegated group: `systemd-run --user --scope -p \
+        hint: facts
+            .missing
+            .iter()
+            .find(|m| m.measurement.starts_with("CPU and memory limits"))
+            .map_or(
+                "Run dyno as root, or in a delegated group: `systemd-run --user --scope -p \
              Delegate=yes dyno run …`."
-                .into(),
-            |m| m.hint.clone(),
-        ),
+                    .into(),
+                |m| m.hint.clone(),
+            ),
     }
 }
 

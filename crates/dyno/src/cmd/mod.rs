@@ -73,9 +73,9 @@ impl Choices {
 }
 
 impl SubjectFolders {
-    /// Finds the folders of the subjects. They are, in this order: those of `--subjects` or else
-    /// `DYNO_SUBJECTS`, the first folder `subjects` next to or above the suite, and the first one
-    /// in or above the current folder.
+    /// Finds the folders of the subjects. They are, in this order: the folders of `--subjects` or
+    /// else `DYNO_SUBJECTS`, the first folder `subjects` next to or above the suite, and the first
+    /// one in or above the current folder.
     fn find(&self, suite: Option<&Path>) -> anyhow::Result<Folders> {
         self.find_all(suite).map(|(folders, _)| folders)
     }

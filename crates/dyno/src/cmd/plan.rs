@@ -151,8 +151,8 @@ fn describe_detectable(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
             number(errors / f64::from(plan.repeats).sqrt())
         ));
     };
-    let (least, id) = (detectable(run, &report(run), plan.repeats), &run.header.id);
-    Some(if least.is_empty() {
+    let (changes, id) = (detectable(run, &report(run), plan.repeats), &run.header.id);
+    Some(if changes.is_empty() {
         format!(
             "not known: in {id} no two servers have {MIN_PILOT_REPEATS} valid repeats of one step"
         )
@@ -160,7 +160,7 @@ fn describe_detectable(plan: &Plan, pilot: Option<&Run>) -> Option<String> {
         format!(
             "differences of {}, in four of five such runs (median over comparisons, with the \
              variance of {id})",
-            differences(&least)
+            differences(&changes)
         )
     })
 }
@@ -275,7 +275,7 @@ fn threads_text(threads: u32) -> String {
 
 /// Describes the CPUs and limits of arms: one line if all arms agree, else one per arm.
 fn placements(plan: &Plan) -> Vec<String> {
-    let of_arm = |index: usize| {
+    let placement_text = |index: usize| {
         let Conditions { limits, placement, .. } = &plan.arms[index].conditions;
         let (subject, generator) =
             (cpu_list_text(&placement.subject), cpu_list_text(&placement.generator));
@@ -287,7 +287,7 @@ fn placements(plan: &Plan) -> Vec<String> {
             load.driver.title()
         )
     };
-    let texts: Vec<String> = (0..plan.arms.len()).map(of_arm).collect();
+    let texts: Vec<String> = (0..plan.arms.len()).map(placement_text).collect();
     match common_text(&texts) {
         Some(text) => vec![format!("subjects {text}")],
         None => plan

@@ -41,7 +41,7 @@ impl DifferencePolicy {
         }
         let items: Vec<String> = differences
             .iter()
-            .map(|d| format!("  {}: {} then, {} now", d.what, d.before, d.now))
+            .map(|d| format!("  {}: {} then, {} now", d.name, d.before, d.now))
             .collect();
         let path = crate::terminal::quote(&path.display().to_string());
         Err(bad(format!(
@@ -179,7 +179,7 @@ fn difference(
     before: impl Into<String>,
     now: impl Into<String>,
 ) -> ResumptionDifference {
-    ResumptionDifference { what: name.into(), before: before.into(), now: now.into() }
+    ResumptionDifference { name: name.into(), before: before.into(), now: now.into() }
 }
 
 /// Returns the differences in the machine and in dyno. They have the names of the facts in the

@@ -263,7 +263,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("workers max-workers", WORKERS),
             ("connect-to", RESOLVE),
             ("dns-ttl resolvers", NO_DNS),
-            ("format", "use --import-format (--format is that of the result here)"),
+            ("format", "use --import-format (--format sets the result's format here)"),
             ("h2c", H2C),
             ("http2", HTTP2),
             ("keepalive", KEEPALIVE),
@@ -315,7 +315,7 @@ pub static TOOLS: [LoadTool; 12] = [
             ("tag system-tags", NO_LABELS),
             (
                 "no-thresholds",
-                "not needed, because gates are those of `dyno compare` (--expect-status is for \
+                "not needed, because `dyno compare` has gates (--expect-status is for \
                  responses)",
             ),
             (

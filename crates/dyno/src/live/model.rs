@@ -77,7 +77,7 @@ pub struct LivePoint {
     pub max_us: Option<f64>,
     /// Whether each of the four percentiles is only a lower bound, because it lies among unanswered
     /// requests.
-    pub beyond: [bool; 4],
+    pub are_lower_bounds: [bool; 4],
     pub failed: u64,
     pub send_lag_p99_us: Option<f64>,
     pub loop_lag_p99_us: Option<f64>,
@@ -89,13 +89,13 @@ pub struct LivePoint {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LiveResponseTime {
     At(f64),
-    /// Longer than this, because it lies among unanswered requests.
-    Beyond(f64),
+    /// Longer than this wait, because the percentile lies among unanswered requests.
+    LongerThan(f64),
 }
 
 impl LivePoint {
     /// Merges this point, which began at `start_s`, with the next one. A percentile of a union lies
-    /// between those of its parts, so the larger one is never too low.
+    /// between the percentiles of its parts, so the larger one is never too low.
     fn merge(&self, start_s: f64, next: &LivePoint) -> LivePoint {
         let widths = (self.end_s - start_s, next.end_s - self.end_s);
         let share = widths.0 / (widths.0 + widths.1);
@@ -109,7 +109,9 @@ impl LivePoint {
             p90_us: larger(self.p90_us, next.p90_us),
             p99_us: larger(self.p99_us, next.p99_us),
             max_us: larger(self.max_us, next.max_us),
-            beyond: std::array::from_fn(|i| self.beyond[i] || next.beyond[i]),
+            are_lower_bounds: std::array::from_fn(|i| {
+                self.are_lower_bounds[i] || next.are_lower_bounds[i]
+            }),
             failed: self.failed.saturating_add(next.failed),
             send_lag_p99_us: larger(self.send_lag_p99_us, next.send_lag_p99_us),
             loop_lag_p99_us: larger(self.loop_lag_p99_us, next.loop_lag_p99_us),
@@ -149,7 +151,7 @@ impl LiveModel {
 
     /// Returns the response time that a share (0 to 1) of all due requests did not exceed.
     pub fn response(&self, share: f64) -> Option<LiveResponseTime> {
-        let longest = || self.longest_wait_us.map(LiveResponseTime::Beyond);
+        let longest = || self.longest_wait_us.map(LiveResponseTime::LongerThan);
         self.response_us(share)
             .map(LiveResponseTime::At)
             .or_else(|| longest().filter(|_| self.unanswered > 0))
@@ -162,7 +164,8 @@ impl LiveModel {
         if unanswered > 0.0 { unanswered / (answered + unanswered) } else { 0.0 }
     }
 
-    /// Returns [`LiveModel::response`] in microseconds. `None`: it lies among unanswered requests.
+    /// Returns [`LiveModel::response`] in microseconds. `None`: the response time lies among
+    /// unanswered requests.
     pub fn response_us(&self, share: f64) -> Option<f64> {
         let answered: u128 = self.histogram.iter().map(|&(_, n)| u128::from(n)).sum();
         let total = answered + u128::from(self.unanswered);
@@ -201,7 +204,7 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// Counts a histogram. `None`: it is empty.
+    /// Counts a histogram. `None`: the histogram is empty.
     pub fn from_histogram(histogram: &[(u64, u64)], bins: usize) -> Option<Bins> {
         let mut counted = histogram.iter().filter(|(_, n)| *n > 0).map(|&(ns, _)| ns.max(1) as f64);
         let first = counted.next().filter(|_| bins > 0)?;
@@ -306,7 +309,7 @@ mod tests {
         let model = LiveModel { histogram, unanswered, longest_wait_us, ..LiveModel::default() };
         let at = |q| model.response(q).unwrap();
         assert_eq!([0.5, 0.9].map(at), [LiveResponseTime::At(1.0), LiveResponseTime::At(2.0)]);
-        assert_eq!([0.91, 0.99, 1.0].map(at), [LiveResponseTime::Beyond(1.2e6); 3]);
+        assert_eq!([0.91, 0.99, 1.0].map(at), [LiveResponseTime::LongerThan(1.2e6); 3]);
         assert_eq!(model.unanswered_share(), 0.1);
     }
 }

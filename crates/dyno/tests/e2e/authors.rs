@@ -153,7 +153,7 @@ fn failed_build_reports_exit_and_output() {
 }
 
 #[test]
-fn import_runs_nothing_and_lists_the_steps() {
+fn import_runs_nothing_and_lists_steps() {
     let place = Place::new();
     let folder = place.path().join("frameworks/quick");
     fs::create_dir_all(&folder).unwrap();

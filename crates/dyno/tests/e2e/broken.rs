@@ -155,8 +155,8 @@ fn pipelined_faults_are_counted() {
     }
 }
 
-/// Returns one number per line: first that of a correct response, then the others in random order.
-/// In a regular order the same faults could always be lost after others.
+/// Returns one number per line: first the number of a correct response, then the others in random
+/// order. In a regular order the same faults could always be lost after others.
 fn shuffled_numbers() -> String {
     let once: Vec<u64> = (0..PLAIN_PERIOD).filter(|n| ![5, 7, 51].contains(n)).collect();
     let mut numbers = once.repeat(40);

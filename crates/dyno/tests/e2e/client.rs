@@ -98,7 +98,7 @@ fn encoded_bodies_are_all_checked_on_request() {
         ["load", &url, "-n", "50", "-c", "1", "--format", "json", "-H", "Accept-Encoding: gzip"];
     let run = |more: &[&str]| {
         let output = place.dyno(&[&coded[..], &["--expect-body", "ok"], more].concat());
-        // So short a load may be invalid if another program used the machine meanwhile.
+        // Such a short load may be invalid if another program used the machine meanwhile.
         assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };

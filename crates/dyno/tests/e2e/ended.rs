@@ -56,11 +56,11 @@ fn assert_correct_or_unknown(trial: &Value) {
         None => assert!(is_unread, "{trial:#}"),
     }
     // With two connections the server waits for its next request, which is a context switch.
-    for (name, least) in
+    for (name, min) in
         [("/per_request/context_switches", 0.01), ("/busiest_thread_utilisation", 0.02)]
     {
         match server.pointer(name).and_then(Value::as_f64) {
-            Some(value) => assert!(value >= least, "{name} = {value}: {trial:#}"),
+            Some(value) => assert!(value >= min, "{name} = {value}: {trial:#}"),
             None => assert!(is_unread, "{name}: {trial:#}"),
         }
     }

@@ -80,7 +80,7 @@ fn body_size_dose_is_measured() {
     let report = place.report();
     let trials = report["trials"].as_array().unwrap();
     assert_eq!(trials.len(), 3);
-    for (arm, least) in
+    for (arm, min) in
         [("null, size 64", 64), ("null, size 1000", 1000), ("null, size 16KiB", 16_384)]
     {
         let trial = trials.iter().find(|trial| trial["subject_id"] == arm).expect(arm);
@@ -88,7 +88,7 @@ fn body_size_dose_is_measured() {
         // Each request has a head in addition to its body. Few of the many requests are in flight
         // at an edge of the window.
         let bytes_per_request = byte_count("sent") / byte_count("responses");
-        assert!((least..least + 400).contains(&bytes_per_request), "{arm}: {bytes_per_request}");
+        assert!((min..min + 400).contains(&bytes_per_request), "{arm}: {bytes_per_request}");
         let caveats = trial["caveats"].as_array().unwrap();
         assert!(caveats.iter().all(|caveat| caveat["code"] != "wrong_answers"), "{trial:#}");
     }
@@ -446,8 +446,8 @@ fn run_with_stop_ends_once_decided() {
     let message = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(message.contains("when its question was answered"), "{message}");
     let run = place.run_folder().unwrap().display().to_string();
-    // The run was not interrupted: there is nothing to resume, and the exit status is that of its
-    // steps.
+    // The run was not interrupted: there is nothing to resume, and the exit status is the status of
+    // its steps.
     assert!([0, 1].contains(&output.status.code().unwrap()), "{}", text(&output));
     let trials = report["trials"].as_array().unwrap().len();
     let resumed = place.dyno(&["run", "--resume", &run]);

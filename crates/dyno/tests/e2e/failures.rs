@@ -104,7 +104,7 @@ fn wrong_answers_before_load_are_reported() {
 }
 
 #[test]
-fn wrong_answers_under_load_refuse_the_step() {
+fn wrong_answers_under_load_refuse_step() {
     let report = run_unruly(&["--mode", "wrong", "--after", "200"], "");
     assert_eq!(failure(&report).0, "wrong_answers");
     let trials = trials(&report, "bad");
@@ -201,7 +201,7 @@ fn memory_limit_kill_is_reported() {
 }
 
 #[test]
-fn cpu_quota_is_enforced_and_is_the_limiter() {
+fn cpu_quota_is_enforced_and_is_limiter() {
     if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
         not_run("this user may not create control groups, so there is no quota");
         return;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::drive::{DYNO, Place, not_run, text};
 
-/// Returns why probes are unavailable. `None`: they are available.
+/// Returns why probes are unavailable. `None`: probes are available.
 fn refusal() -> Option<String> {
     dyno_observer::probes::refusal().map(|refusal| refusal.reason)
 }
@@ -106,7 +106,7 @@ const TRIES: usize = 4;
 /// Returns whether the verdict is that other programs used CPUs of the server or the generator.
 fn is_disturbed(found: &Value) -> bool {
     let evidence = &found["evidence"];
-    let above = |key: &str, least: f64| evidence[key].as_f64().is_some_and(|value| value > least);
+    let above = |key: &str, min: f64| evidence[key].as_f64().is_some_and(|value| value > min);
     let is_starved = above("server_run_delay_s", 0.1)
         || above("steal_share", 0.02)
         || evidence["generator_starved"] == true;

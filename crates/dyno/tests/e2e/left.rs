@@ -1,5 +1,5 @@
-//! Tests the cleanup: no process or file of a run remains, and those of other runs are untouched.
-//! Covers daemons, PID namespaces, and killed cleanup processes.
+//! Tests the cleanup: no process or file of a run remains, and the processes and files of other
+//! runs are untouched. Covers daemons, PID namespaces, and killed cleanup processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

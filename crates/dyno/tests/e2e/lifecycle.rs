@@ -98,7 +98,7 @@ fn is_here() -> bool {
 
 fn lifecycle_results(run: &Run, start: usize) -> Vec<&CheckResult> {
     let part = run.starts[start].subject().unwrap();
-    part.checks_before.iter().filter(|check| check.of_life).collect()
+    part.checks_before.iter().filter(|check| check.is_lifecycle).collect()
 }
 
 #[test]

@@ -158,7 +158,7 @@ fn assert_saved(place: &Place, result: &Value) {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let mut trials: Vec<&Value> = report["trials"].as_array().unwrap().iter().collect();
     trials.sort_by_key(|trial| trial["place"].as_u64());
-    let rows = |of: &str| result[of].as_array().unwrap().clone();
+    let rows = |key: &str| result[key].as_array().unwrap().clone();
     let (ceilings, pacing, stamps) = (rows("ceilings"), rows("pacing"), rows("stamps"));
     assert_eq!(
         trials.len(),
@@ -211,7 +211,7 @@ fn load_that_cannot_begin_leaves_its_stream_as_it_is() {
 }
 
 #[test]
-fn unwritable_histogram_does_not_cost_the_other() {
+fn other_histogram_is_written_if_one_fails() {
     let place = Place::new();
     let server = Server::null();
     let url = server.url("/plaintext");

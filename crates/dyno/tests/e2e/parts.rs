@@ -54,15 +54,15 @@ fn back_end_is_run_with_its_subject() {
                  \"fixed\"\n[[workloads]]\npath = \"/plaintext\"\n[[workloads]]\npath = \
                  \"/json\"\n";
     let run = run(place.path(), suite, &mut |_| {});
-    let [start, of_alone] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
-    assert_eq!((&start.failure, &of_alone.failure), (&None, &None));
+    let [start, alone_start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
+    assert_eq!((&start.failure, &alone_start.failure), (&None, &None));
     // Its data is loaded once per start, and restored before each trial.
     assert_eq!(journal(place.path()), ["start", "data", "reset", "reset", "stop"]);
     let parts: Vec<(Party, &str)> =
         start.parts.iter().map(|p| (p.party, p.name.as_str())).collect();
     assert_eq!(parts, [(Party::Backend(0), "store"), (Party::SUBJECT, "front")]);
     assert_eq!(
-        of_alone.parts.len(),
+        alone_start.parts.len(),
         1,
         "a subject that does not name the back end is started alone"
     );

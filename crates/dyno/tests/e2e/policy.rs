@@ -96,7 +96,8 @@ fn ramped_connections_serve_requested_number() {
         // The last connection of each of the four slots may have served fewer requests.
         let opened = result["connections"]["opened"].as_u64().unwrap();
         assert!((20..=23).contains(&opened), "{opened}");
-        // The server also counts the readiness check's connection, and that of the counts' client.
+        // The server also counts the readiness check's connection, and the connection of the client
+        // that reads the counts.
         assert_eq!(server_counts(&server)["connections"], opened + 2);
 
         let server = Server::broken(&[]);

@@ -12,7 +12,7 @@ use crate::drive::{DYNO, Place, Server, send_signal};
 /// out, and the others on the connection are cancelled. More than a tenth of all requests get no
 /// response, which percentiles must include.
 #[test]
-fn stall_beyond_timeout_is_in_percentiles() {
+fn stall_above_timeout_is_in_percentiles() {
     let place = Place::new();
     let server = Server::streams(&[]);
     let url = server.url("/plaintext");

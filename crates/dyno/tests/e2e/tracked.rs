@@ -41,10 +41,10 @@ fn with_room<T: Send>(free: u64, work: impl FnOnce() -> T + Send) -> Option<T> {
                 return unavailable(&format!("nft: {error}; `scripts/setup test` gets it"));
             }
         }
-        let Some(most) = setting("nf_conntrack_max").filter(|most| *most <= MAX_ENTRIES) else {
+        let Some(max) = setting("nf_conntrack_max").filter(|max| *max <= MAX_ENTRIES) else {
             return unavailable("the table of tracked connections is too large to be filled");
         };
-        fill(most - free);
+        fill(max - free);
         Some(work())
     };
     thread::scope(|scope| {
@@ -124,7 +124,8 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Runs the null responder with one connection per request. `deadline`: that of its readiness.
+/// Runs the null responder with one connection per request. `deadline`: time limit of its
+/// readiness.
 fn run_null(place: &Place, deadline: &str) -> (Output, Value) {
     let subject = place.path().join("subjects/null/subject.toml");
     let text = fs::read_to_string(&subject).unwrap();

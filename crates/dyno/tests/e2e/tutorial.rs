@@ -30,7 +30,7 @@ fn blocks() -> Vec<Block> {
     all
 }
 
-/// Returns whether a line matches that of a page, where `…` stands for any text.
+/// Returns whether a line matches a line of a page, where `…` stands for any text.
 fn is_like(wanted: &str, line: &str) -> bool {
     let parts: Vec<&str> = wanted.split('…').collect();
     let [first, .., last] = parts.as_slice() else { return wanted == line };

@@ -328,7 +328,7 @@ fn passed_check() -> CheckResult {
 /// Returns a check that passed.
 pub(crate) fn right(name: &str, got: &str) -> CheckResult {
     CheckResult {
-        of_life: false,
+        is_lifecycle: false,
         name: name.into(),
         protocol: Protocol::H1,
         ok: true,

@@ -59,9 +59,10 @@ pub fn cycles(imports: &Imports) -> Vec<BTreeSet<String>> {
     let reached: BTreeMap<&String, BTreeSet<&String>> =
         imports.keys().map(|module| (module, reach(imports, module))).collect();
     let mut groups = BTreeSet::new();
-    for (module, own) in &reached {
+    for (module, reached_modules) in &reached {
         let is_mutual = |other: &&&String| reached.get(**other).is_some_and(|r| r.contains(module));
-        let group: BTreeSet<String> = own.iter().filter(is_mutual).map(|m| (*m).clone()).collect();
+        let group: BTreeSet<String> =
+            reached_modules.iter().filter(is_mutual).map(|m| (*m).clone()).collect();
         if group.len() > 1 {
             groups.insert(group);
         }

@@ -417,7 +417,10 @@ fn import_cycles_do_not_grow() {
     for (name, files) in crates {
         let groups = cycles::cycles(&cycles::imports(&files));
         let found: usize = groups.iter().map(BTreeSet::len).sum();
-        let known = IN_CYCLES.iter().find(|(own, _)| *own == name).map_or(0, |(_, known)| *known);
+        let known = IN_CYCLES
+            .iter()
+            .find(|(listed_crate, _)| *listed_crate == name)
+            .map_or(0, |(_, known)| *known);
         if found != known {
             differing.push(format!("{name}: {found} modules, and {known} are listed: {groups:#?}"));
         }

@@ -262,8 +262,8 @@ impl Worker {
         let was_unused = slot.is_unused();
         let max_requests = self.config.policy.requests_per_connection;
         let has_served_all = max_requests.is_some_and(|max| served >= max);
-        let is_over = slot.state == ConnectionState::Up && slot.in_flight() == 0;
-        let is_closed = is_over && (has_served_all || slot.is_draining());
+        let is_idle = slot.state == ConnectionState::Up && slot.in_flight() == 0;
+        let is_closed = is_idle && (has_served_all || slot.is_draining());
         if is_closed {
             self.send_go_away(conn, h2::ErrorCode::NoError, driver);
             self.connections.closed_by_us += 1;

@@ -31,8 +31,8 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Returns the counts since `earlier`, an older copy. Counts of connections are those of the
-    /// whole time.
+    /// Returns the counts since `earlier`, an older copy. Counts of connections cover the whole
+    /// time.
     pub(super) fn growth_since(&self, earlier: &Frames) -> Frames {
         Frames {
             counts: self.counts.growth_since(&earlier.counts),
@@ -60,7 +60,7 @@ impl Frames {
             upgrades_declined: self.declined,
             streams_asked: requested_streams,
             streams_granted: self.granted,
-            streams_most: self.counts.most_streams,
+            max_open_streams: self.counts.max_open_streams,
             received: direction(&used.counts.received),
             sent: direction(&used.counts.sent),
             pings: used.counts.pings,

@@ -50,7 +50,7 @@ pub use streams::upgrade_settings;
 /// Configuration of a worker: requests, connections and schedule.
 #[derive(Clone, Debug)]
 pub struct WorkerConfig {
-    /// Index of this worker among those of the load, from 0.
+    /// Index of this worker among the workers of the load, from 0.
     pub worker: u32,
     /// Connections of this worker, at least 1.
     pub connections: u32,
@@ -83,7 +83,8 @@ pub struct Policy {
     /// Time-out from the hand-over of a request to the end of its response. The same limit applies
     /// from queueing a request on a connection to its hand-over.
     pub timeout_ns: u64,
-    /// Time-out from the hand-over of a request to the first byte of its response; `None`: none.
+    /// Time-out from the hand-over of a request to the first byte of its response; `None`: no
+    /// time-out.
     pub first_byte_timeout_ns: Option<u64>,
     /// Connect time-out, TLS handshake included.
     pub connect_timeout_ns: u64,
@@ -189,7 +190,7 @@ impl CookieWatch {
     }
 
     /// Returns the reason why a response with this status may be due to cookies, for users; `None`:
-    /// it is not.
+    /// the response is not due to cookies.
     fn reason(self, status: u16) -> Option<&'static str> {
         match status {
             401 if self.has_set_cookie => Some(

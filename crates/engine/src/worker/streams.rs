@@ -35,8 +35,8 @@ impl Slot {
 
 // Beginning and ending.
 impl Worker {
-    /// Begins HTTP/2 on a new connection: sends the client preface, and waits for that of the
-    /// server.
+    /// Begins HTTP/2 on a new connection: sends the client preface, and waits for the preface of
+    /// the server.
     pub(super) fn begin_http2<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let mut io = Io { out: &mut self.output, counts: &mut self.frames.counts };
         let client = Client::new(self.settings, self.config.traffic.shared_bytes(), &mut io);

@@ -23,7 +23,7 @@ pub struct ObservedDriver<D> {
     polling: [u64; 3],
     /// Sum of the longest waits of all turns, nanoseconds, except unlimited ones.
     patience_ns: u64,
-    /// The server closes every n-th connection as soon as it is up; `None`: none.
+    /// The server closes every n-th connection as soon as it is up; `None`: no connection.
     hang_up_every: Option<u64>,
     connected: u64,
     /// Connections that the server closes next.

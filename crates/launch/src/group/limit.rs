@@ -12,7 +12,8 @@ use dyno_observer::cgroup::Group;
 /// Period of a CPU quota, the kernel's default.
 const PERIOD_US: u64 = 100_000;
 
-/// Sets the limits of a group and reads each back. `unavailable_reason`: why there is no group.
+/// Sets the limits of a group and reads each back. `unavailable_reason`: reason why the group is
+/// missing.
 #[must_use]
 pub fn limit(
     group: &Group,

@@ -56,7 +56,7 @@ impl Groups {
         Groups { layout, availability, _changes: changes }
     }
 
-    /// Reason why groups cannot be created here. `None`: they can.
+    /// Reason why groups cannot be created here. `None`: groups can be created.
     #[must_use]
     pub fn unavailable_reason(&self) -> Option<&str> {
         self.availability.as_ref().err().map(String::as_str)
@@ -77,7 +77,7 @@ impl Groups {
         }
     }
 
-    /// Describes the groups of an ended start that still exist. `None`: there are none, as
+    /// Describes the groups of an ended start that still exist. `None`: all groups were removed, as
     /// expected.
     #[must_use]
     pub fn remaining_groups_text(&self, start: usize) -> Option<String> {

@@ -1,5 +1,5 @@
 //! Finds the control groups of dyno processes, and tells from a group's name which process owns it.
-//! Groups of a process that was killed must be removed, those of a running one must not.
+//! Groups of a process that was killed must be removed, and groups of a running process must not.
 
 use std::fs;
 use std::io;

@@ -35,7 +35,7 @@ fn group_is_created_limited_and_removed() {
 
 /// A subject may be a service manager, a container runtime or a sandbox, which create groups.
 #[test]
-fn groups_that_a_subject_creates_are_removed_with_it() {
+fn groups_that_subject_creates_are_removed_with_it() {
     let groups = Groups::prepare(Layout::read(), &Guard::start().unwrap());
     if let Some(reason) = groups.unavailable_reason() {
         not_run(&format!("control groups below a subject's: {reason}"));
@@ -200,7 +200,7 @@ impl Drop for TestGroup {
 }
 
 #[test]
-fn moved_neighbours_return_on_drop_or_by_the_guard() {
+fn moved_neighbours_return_on_drop_or_by_guard() {
     let Some(mut group) = TestGroup::make("moved") else { return };
     let (guard, record) = Guard::with_record();
     let mut changes = GroupChanges::default();
@@ -258,7 +258,7 @@ fn sweep_ends_subjects_and_moves_neighbours_back() {
 }
 
 #[test]
-fn groups_of_a_running_dyno_are_kept() {
+fn groups_of_running_dyno_are_kept() {
     let Some(mut group) = TestGroup::make("shared") else { return };
     let mut changes = GroupChanges::default();
     let (guard, controller) = (Guard::with_record().0, group.controller.clone());

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_settings_of_the_caller_are_copied() {
+    fn tcp_settings_of_caller_are_copied() {
         let Some(network) = pair() else { return };
         let ours = settings::read_current();
         assert!(ours.iter().any(|(name, _)| *name == "core/somaxconn"), "{ours:?}");

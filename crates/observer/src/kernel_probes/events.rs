@@ -57,8 +57,8 @@ const NAMED: [&str; 30] = [
 ];
 
 /// One in this many openings of a party's counters opens the counters of all names. The others open
-/// only those of names that were counted before. Opening the first counter of a tracepoint, and
-/// closing the last, stalls the whole machine for a moment.
+/// only the counters of names that were counted before. Opening the first counter of a tracepoint,
+/// and closing the last, stalls the whole machine for a moment.
 const ALL_NAMES_EVERY: u32 = 16;
 
 /// Name of all calls that are not in [`NAMED`].
@@ -209,7 +209,7 @@ impl Events {
 /// `None`.
 ///
 /// Counters are started, stopped and read one after the other. The result may therefore be off by a
-/// few calls, and may be lower than that of an earlier reading.
+/// few calls, and may be lower than the result of an earlier reading.
 fn other_calls(sums: &BTreeMap<Option<&'static str>, u64>) -> u64 {
     let named = sums.iter().filter(|(name, _)| name.is_some()).map(|(_, n)| n).sum();
     sums.get(&None).copied().unwrap_or(0).saturating_sub(named)
@@ -223,7 +223,7 @@ fn call_counts(sums: &BTreeMap<Option<&'static str>, u64>, other: u64) -> CallCo
     if other > 0 {
         by_name.insert(OTHER.into(), only_count(other));
     }
-    // The CPUs of the calls are unknown, so all calls count as those of one CPU.
+    // The CPUs of the calls are unknown, so all calls count as calls of one CPU.
     CallCounts { by_name, by_cpu: vec![sums.get(&None).copied().unwrap_or(0)] }
 }
 
@@ -291,7 +291,8 @@ mod tests {
         assert_eq!(counts, [("other", 30), ("read", 70)]);
         assert_eq!((counted.by_name["read"].returned, counted.by_cpu), (None, vec![100]));
         assert_eq!(super::call_counts(&BTreeMap::new(), 0).by_name, BTreeMap::new());
-        // Two reads were made after the counter of all calls was read, before that of reads was.
+        // Two reads were made after the counter of all calls was read, before the counter of reads
+        // was.
         assert_eq!(other_calls(&[(Some("read"), 72), (None, 70)].into()), 0);
     }
 

@@ -61,8 +61,8 @@ const REQUIREMENTS: &str = "Use Linux 5.15 or later with CONFIG_DEBUG_INFO_BTF a
 pub struct ProcessObserver {
     mechanism: Arc<Mutex<Mechanism>>,
     choice: ObservationChoice,
-    /// Reason why no eBPF program is available, so that only calls are counted. `None`: one is
-    /// available.
+    /// Reason why no eBPF program is available, so that only calls are counted. `None`: a program
+    /// is available.
     refusal: Option<Refusal>,
 }
 
@@ -344,7 +344,7 @@ impl PartyMonitor {
     }
 }
 
-/// Record of a thread that has been in its current state for `ns`. `None`: it has ended.
+/// Record of a thread that has been in its current state for `ns`. `None`: the thread has ended.
 fn record_of_unchanged_thread(pid: u32, tid: u32, ns: u64) -> Option<SchedulerRecord> {
     let folder = format!("/proc/{pid}/task/{tid}");
     let stat = proc::Stat::parse(&read(format!("{folder}/stat")).unwrap_or_default())?;
@@ -368,8 +368,8 @@ fn record_of_unchanged_thread(pid: u32, tid: u32, ns: u64) -> Option<SchedulerRe
 /// would begin while a generator on this CPU is still late.
 const SETTLING_TIME: Duration = Duration::from_millis(1);
 
-/// Returns the number of complete responses of a load so far, by the load's index. `None`: they are
-/// not counted.
+/// Returns the number of complete responses of a load so far, by the load's index. `None`:
+/// responses are not counted.
 type ResponseCount<'a> = dyn Fn(usize) -> Option<u64> + 'a;
 
 /// Length of a slice, and of the period from the end of the slice before it to its own end.
@@ -391,7 +391,7 @@ pub struct CallCounter {
     rate: Option<f64>,
     /// Calls of each party up to the end of the last slice.
     calls: Vec<CallCounts>,
-    /// End of the last slice, nanoseconds of the monotonic clock. `None`: there was none.
+    /// End of the last slice, nanoseconds of the monotonic clock. `None`: no slice has ended.
     ended_ns: Option<u64>,
 }
 
@@ -462,9 +462,9 @@ impl CallCounter {
                     edge()
                 }
             };
-            let is_over = wait(slice.counted);
+            let has_ended = wait(slice.counted);
             let (to_ns, after) = edge();
-            let continues = slice.gap.is_zero() && !is_over;
+            let continues = slice.gap.is_zero() && !has_ended;
             if !continues {
                 self.observer.lock().set_counting(false)?;
             }
@@ -477,7 +477,7 @@ impl CallCounter {
             if !continues {
                 self.observer.lock().set_armed(false)?;
             }
-            if is_over || (!continues && wait(slice.gap)) {
+            if has_ended || (!continues && wait(slice.gap)) {
                 return Ok(());
             }
             // If counting continues, the next slice begins at the end of this one.
@@ -485,8 +485,8 @@ impl CallCounter {
         }
     }
 
-    /// Adds the calls of a slice to their parties. `responses`: those of each load in the slice.
-    /// Returns the number of calls on the CPU with the most.
+    /// Adds the calls of a slice to their parties. `responses`: number of each load's responses in
+    /// the slice. Returns the number of calls on the CPU with the most.
     fn add_slice(
         &mut self,
         slice: SliceLength,

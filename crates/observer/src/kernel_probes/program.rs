@@ -157,8 +157,8 @@ impl ObserverProgram {
 
     /// Living processes of a party.
     pub(super) fn pids(&self, party: u64) -> Vec<u32> {
-        let of_party = self.watched.iter().flatten().filter(|(_, value)| value[0] == party);
-        of_party.map(|(pid, _)| pid).collect()
+        let processes = self.watched.iter().flatten().filter(|(_, value)| value[0] == party);
+        processes.map(|(pid, _)| pid).collect()
     }
 
     /// Removes a party's processes and threads, and frees its number. Its system calls stay counted
@@ -169,8 +169,8 @@ impl ObserverProgram {
             // Fails if the process has ended: the kernel's program has then removed it.
             let _ = self.watched.remove(&pid);
         }
-        let of_party = self.threads.iter().flatten().filter(|(_, thread)| thread[1] == party);
-        let tids: Vec<u32> = of_party.map(|(tid, _)| tid).collect();
+        let threads = self.threads.iter().flatten().filter(|(_, thread)| thread[1] == party);
+        let tids: Vec<u32> = threads.map(|(tid, _)| tid).collect();
         for tid in tids {
             let _ = self.threads.remove(&tid);
         }
@@ -258,19 +258,19 @@ impl ObserverProgram {
 
     /// Totals of a party's ended threads, by name.
     pub(super) fn ended_threads(&self, party: u64) -> Vec<EndedThreads> {
-        let of_party = self.ended.iter().flatten().filter(|(name, _)| name[0] == party);
+        let party_entries = self.ended.iter().flatten().filter(|(name, _)| name[0] == party);
         let ended = |(name, sums): (Name, Sums)| EndedThreads {
             name: text(&name[1..]),
             threads: sums[SUM_WORDS - 1],
             run_ns: Some(sums[SUM_WORDS - 2]),
             seen: self.scheduler_record(&sums),
         };
-        let mut totals: Vec<EndedThreads> = of_party.map(ended).collect();
+        let mut totals: Vec<EndedThreads> = party_entries.map(ended).collect();
         totals.sort_by(|a, b| a.name.cmp(&b.name));
         totals
     }
 
-    /// Number of threads for which a map had no room: the map of living threads, or that of the
+    /// Number of threads for which a map had no room: the map of living threads, or the map of the
     /// names of ended threads.
     pub(super) fn lost_threads(&self) -> u64 {
         self.facts.get(&LOST, 0).unwrap_or(0)

@@ -71,8 +71,8 @@ impl SlicePlanner {
         SlicePlanner { counts_every_call, cost, number: 0 }
     }
 
-    /// Plans the next slice. `calls_per_s`: rate on the busiest CPU in the last slice; `None`:
-    /// there was none yet.
+    /// Plans the next slice. `calls_per_s`: rate on the busiest CPU in the last slice; `None`: no
+    /// slice yet.
     pub(super) fn next(&mut self, calls_per_s: Option<f64>) -> Slice {
         self.number += 1;
         // Share of a CPU that counting costs within a slice.
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn many_calls_are_counted_within_the_budget() {
+    fn many_calls_are_counted_within_budget() {
         // Perf events exceed the budget, because the longest gap limits it.
         for (cost, expected) in
             [(CountingCost::PROGRAM, BUDGET), (CountingCost::PERF_EVENTS, 0.0111)]
@@ -142,7 +142,7 @@ mod tests {
 
     /// A server that polls makes a million calls per second or more.
     #[test]
-    fn slices_of_a_polling_server_fit_a_short_window() {
+    fn slices_of_polling_server_fit_short_window() {
         for rate in [500_000.0, 1_000_000.0, 3_000_000.0] {
             let mut planner = SlicePlanner::new(false, CountingCost::PROGRAM);
             let slices: Vec<Slice> = (0..100).map(|_| planner.next(Some(rate))).collect();

@@ -50,7 +50,7 @@ fn run_time_of_own_threads_grows_with_work() {
 
 /// Threads that have not run since the last reading keep their cached counters.
 #[test]
-fn cached_counters_of_a_thread_end_when_it_runs() {
+fn cached_counters_of_thread_end_when_it_runs() {
     let pid = std::process::id();
     let (wake, wakeups) = std::sync::mpsc::channel::<()>();
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -102,10 +102,10 @@ fn cpu_ns_by_pid(
     before: &[ProcessSnapshot],
     after: &[ProcessSnapshot],
     ours: &[u32],
-    most_ns: u64,
+    max_ns: u64,
 ) -> Vec<(u32, u64)> {
     let ours = ours.iter().copied().collect();
-    let times = cpu_time_between(before, after, &ours, most_ns);
+    let times = cpu_time_between(before, after, &ours, max_ns);
     times.into_iter().map(|(other, ns)| (other.pid, ns)).collect()
 }
 
@@ -197,7 +197,7 @@ fn listener_is_found_by_its_port() {
 }
 
 #[test]
-fn all_listeners_of_a_process_are_found() {
+fn all_listeners_of_process_are_found() {
     let us = std::process::id();
     let v4 = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let v6 = std::net::TcpListener::bind("[::1]:0");

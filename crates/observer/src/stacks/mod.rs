@@ -84,7 +84,7 @@ pub struct Sampled {
     pub waiting: Stacks,
 }
 
-/// Returns why stacks are unavailable here. `None`: they are available.
+/// Returns why stacks are unavailable here. `None`: stacks are available.
 #[must_use]
 pub fn refusal() -> Option<Refusal> {
     Sampling::load().err()

@@ -56,7 +56,7 @@ pub(super) struct RawStack<'a> {
 }
 
 impl<'a> RawStack<'a> {
-    /// Parses a record of the kernel. `None`: it has another size or an unknown state.
+    /// Parses a record of the kernel. `None`: the record has another size or an unknown state.
     fn parse(record: &'a [u8]) -> Option<RawStack<'a>> {
         let record: &[u8; RECORD_BYTES] = record.try_into().ok()?;
         let word =
@@ -91,7 +91,7 @@ impl<'a> RawStack<'a> {
             .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
     }
 
-    /// Reads a word of the user stack. `None`: it was not copied.
+    /// Reads a word of the user stack. `None`: the word was not copied.
     pub(super) fn read(&self, address: u64) -> Option<u64> {
         let from = usize::try_from(address.checked_sub(self.sp)?).ok()?;
         let word = self.user.get(from..from.checked_add(8)?)?;
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn record_is_parsed_by_the_kernels_layout() {
+    fn record_is_parsed_by_kernel_layout() {
         let mut record = vec![0u8; RECORD_BYTES];
         let mut put =
             |at: usize, word: u64| record[at..at + 8].copy_from_slice(&word.to_ne_bytes());

@@ -228,7 +228,7 @@ fn price(report: &Report) -> Markup {
         ("#Cost", &|r| price_with_key(r.paid, r.cost_per_billion_requests)),
         ("#Between", &|r| cell(cost_range_cell(r))),
         ("#Of that, memory", &|r| {
-            price_with_key(r.paid.map(memory_share), r.cost.map(|cost| cost.of_memory))
+            price_with_key(r.paid.map(memory_share), r.cost.map(|cost| cost.memory_part))
         }),
     ];
     html! {
@@ -274,11 +274,11 @@ fn cost_range_cell(row: &OverviewRow) -> Markup {
 
 /// Form for prices. The viewer makes it visible.
 fn prices_form(cost: Option<Cost>) -> Markup {
-    let input = |name: &str, label: &str, value: Option<f64>, most: Option<u32>| {
+    let input = |name: &str, label: &str, value: Option<f64>, max: Option<u32>| {
         html! {
             label {
                 (label) " "
-                input type="number" name=(name) min="0" max=[most] step="any" value=[value];
+                input type="number" name=(name) min="0" max=[max] step="any" value=[value];
             }
             " "
         }

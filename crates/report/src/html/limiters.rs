@@ -111,8 +111,8 @@ pub(super) fn step_in_words(report: &Report, workload: &str, at: Shape) -> Strin
     format!("{}{workload}", label_in_words(at))
 }
 
-/// Table of counters at the busiest step, next to those of the reference arm at the same step of
-/// the same workload.
+/// Table of counters at the busiest step, next to the counters of the reference arm at the same
+/// step of the same workload.
 fn counters(report: &Report, busiest: &Summary) -> Markup {
     let is_baseline = |r: &&OverviewRow| {
         r.baseline

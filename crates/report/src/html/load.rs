@@ -41,7 +41,7 @@ pub(super) fn under_load(report: &Report) -> Markup {
             &format!("{LEGEND}{}", noise_note(report, THROUGHPUT.key)),
             &throughput,
         ))
-        (figure("over-time", "Throughput over time", OVER_TIME, &over_time(report)))
+        (figure("over-time", "Throughput over time", OVER_TIME, &throughput_over_time(report)))
         (errors(report))
         (scaling(report))
         (objective(report))
@@ -83,7 +83,7 @@ fn scaling(report: &Report) -> Markup {
         ("#λ, requests/s", &|c| coefficient(c, |law| law.lambda)),
         ("#σ, contention", &|c| coefficient(c, |law| law.sigma)),
         ("#κ, coherency", &|c| coefficient(c, |law| law.kappa)),
-        ("#Peak by the law", &|c| value(law(c, |law| law.most_rps), number)),
+        ("#Peak by the law", &|c| value(law(c, |law| law.max_rps), number)),
         ("#Worst residual", &|c| value(law(c, |law| Some(law.worst_residual)), percent)),
     ];
     let scope = |curve: &&ScalingResult| {
@@ -172,7 +172,7 @@ const OVER_TIME: &str = "One step, a line per repeat, by interval since the load
                          shaded. Repeats that are not valid are pale.";
 
 /// Table of the lowest and the highest throughput of the measured intervals of each trial.
-fn over_time(report: &Report) -> Markup {
+fn throughput_over_time(report: &Report) -> Markup {
     let rates = |t: &TrialResult| -> Vec<f64> {
         let measured = t.load.intervals.iter().filter(|i| i.phase == Phase::Measured);
         measured.map(|i| i.throughput_rps).collect()

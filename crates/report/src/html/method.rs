@@ -184,7 +184,7 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
         (limits(report))
         h3 { "What could not be measured here" } "\n"
         ul {
-            @for m in &run.facts.missing { li { b { (m.what) } ": " (m.why) ". " (m.hint) } }
+            @for m in &run.facts.missing { li { b { (m.measurement) } ": " (m.reason) ". " (m.hint) } }
         }
         "\n"
         (observation_cost(report))

@@ -131,14 +131,14 @@ impl BarScales {
         let rows: Vec<&OverviewRow> =
             report.overview.iter().filter(|r| r.reference_cell.workload == workload).collect();
         let scale = |pick: fn(&OverviewRow) -> Option<f64>| {
-            let most = |control| {
+            let max = |control| {
                 let matching = rows.iter().filter(|r| r.control == control);
                 matching.filter_map(|r| pick(r)).reduce(f64::max).unwrap_or(0.0)
             };
-            full_bar_value(most(false), most(true))
+            full_bar_value(max(false), max(true))
         };
         BarScales {
-            rps: scale(OverviewRow::most_rps),
+            rps: scale(OverviewRow::max_rps),
             p99: scale(|r| r.response_p99_us),
             cpu: scale(|r| r.cpu_us_per_request),
             memory: scale(|r| r.memory_peak_bytes),

@@ -99,7 +99,9 @@ fn spread_cell(values: Option<&Repeated>, show: fn(f64) -> String) -> TableCell 
     let cell = value(values.and_then(|q| q.median), show);
     let ends = values.and_then(|q| q.min.map(show).zip(q.max.map(show)));
     match ends {
-        Some((least, most)) if least != most => cell.with_small(format!("{least}–{most}")),
+        Some((lowest, highest)) if lowest != highest => {
+            cell.with_small(format!("{lowest}–{highest}"))
+        }
         _ => cell,
     }
 }
@@ -212,7 +214,7 @@ fn frames_of_every_trial(report: &Report, trials: &[Http2Trial<'_>]) -> Markup {
         &[
             ("#Streams requested", &|(_, h)| count_cell(u64::from(h.streams.asked))),
             ("#Allowed", &|(_, h)| value(h.streams.granted.map(f64::from), whole_number)),
-            ("#Most", &|(_, h)| count_cell(h.streams.most)),
+            ("#Most", &|(_, h)| count_cell(h.streams.max_open)),
             ("Frames per response", &|(_, h)| text(frames_text(h))),
             ("#Frames per segment", &|(_, h)| value(h.frames_per_segment, two_places)),
             ("#Segments per response", &|(_, h)| value(h.segments_per_response, two_places)),

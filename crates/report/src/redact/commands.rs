@@ -1,4 +1,4 @@
-//! Withholds secrets in commands: dyno's own, and those of curl, which some options take.
+//! Withholds secrets in commands: dyno's own, and curl commands, which some options take.
 
 use dyno_archive::secret::{
     is_credential, is_distinctive, is_secret, is_token, may_be_secret_header, without_escapes,

@@ -112,12 +112,13 @@ impl Secrets {
     pub(super) fn erase_from_own(&self, text: &str, quoting: &BTreeSet<String>) -> String {
         // Of texts with the same beginning, the longest comes first in reverse order.
         let quotation = quoting.iter().rev().find(|quotation| text.starts_with(quotation.as_str()));
-        let Some((own, foreign)) = quotation.and_then(|quotation| quotation.split_once(": "))
+        let Some((subject_text, foreign)) =
+            quotation.and_then(|quotation| quotation.split_once(": "))
         else {
             return self.erase(text);
         };
-        let after = &text[own.len() + 2 + foreign.len()..];
-        self.erase(&format!("{own}: {}{after}", self.erase_from_foreign(foreign)))
+        let after = &text[subject_text.len() + 2 + foreign.len()..];
+        self.erase(&format!("{subject_text}: {}{after}", self.erase_from_foreign(foreign)))
     }
 
     fn erase_all(&self, text: &str, is_selected: impl Fn(&str) -> bool) -> String {

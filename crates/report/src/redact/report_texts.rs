@@ -161,7 +161,7 @@ pub(super) fn comparison_sentences(
     compared: &mut ComparisonResult,
 ) -> impl Iterator<Item = &mut String> {
     let differences = compared.differences.iter_mut().flat_map(|difference| {
-        [&mut difference.what].into_iter().chain(&mut difference.a).chain(&mut difference.b)
+        [&mut difference.name].into_iter().chain(&mut difference.a).chain(&mut difference.b)
     });
     let answers = compared.answers.iter_mut().map(|answer| &mut answer.sentence);
     let rows = compared.rows.iter_mut().map(|row| &mut row.sentence);

@@ -349,16 +349,16 @@ fn expectation_spans(text: &str) -> Vec<Span> {
         if !(is_sure || found == HEADER && may_be_secret_header(name)) {
             return None;
         }
-        let of_expression =
+        let expression =
             ["does not match ", "matching "].iter().find_map(|v| remainder.strip_prefix(v));
-        let value = of_expression.or_else(|| remainder.strip_prefix("is not "));
+        let value = expression.or_else(|| remainder.strip_prefix("is not "));
         let value = value.or_else(|| Some(remainder).filter(|_| found == "JSON /"))?;
         let start = text.len() - value.len();
         let range = match quotation(value) {
             Some((mark, inside)) => {
                 start + mark.len()..start + mark.len() + end_of_quotation(inside, mark)
             }
-            None if of_expression.is_some() => {
+            None if expression.is_some() => {
                 let end = value::first_match(value, &[", ", "; ", "\n", "\\n"])
                     .map_or(value.len(), |end| end.start);
                 start..start + value[..end].trim_end_matches(':').len()

@@ -232,9 +232,9 @@ fn is_header(text: &str) -> bool {
     name > 0 && text[name..].starts_with(": ") || text.starts_with("body \"")
 }
 
-/// Returns the first `most` characters of a text.
-pub(super) fn beginning(text: &str, most: usize) -> &str {
-    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
+/// Returns the first `max_chars` characters of a text.
+pub(super) fn beginning(text: &str, max_chars: usize) -> &str {
+    text.char_indices().nth(max_chars).map_or(text, |(end, _)| &text[..end])
 }
 
 /// Returns the range of the first match of any of several texts.

@@ -180,7 +180,7 @@ impl LoadState {
     }
 }
 
-/// Runs worker `k` from its first connection to its end. `Err`: it could not begin.
+/// Runs worker `k` from its first connection to its end. `Err`: the worker could not begin.
 pub(super) fn worker(
     spec: &LoadSpec,
     k: u32,

@@ -23,9 +23,9 @@ pub(super) struct Control {
     samples: Vec<Sample>,
     /// Index of the sample that was taken as the window opened.
     opening_sample: Option<usize>,
-    /// When the next sample is due, nanoseconds since the load began; `None`: there are no more.
+    /// When the next sample is due, nanoseconds since the load began; `None`: no more samples.
     next_sample_ns: Option<u64>,
-    /// The turns of the load; `None`: it does not take turns.
+    /// The turns of the load; `None`: the load does not take turns.
     slices: Option<Slices>,
     /// End of a load that ended early, nanoseconds since it began.
     ended_ns: Option<u64>,
@@ -140,7 +140,7 @@ impl Control {
         self.closes_ns().is_some_and(|closes| since_ns >= closes)
     }
 
-    /// Stores the sample that was due. `None`: there are no counters to read.
+    /// Stores the sample that was due. `None`: no counters to read.
     pub(super) fn record_sample(&mut self, sample: Option<Sample>) {
         let Some((due, edge)) = self.next_sample() else { return };
         self.is_closing_sample_incomplete = edge == Edge::Closes && sample.is_some();
@@ -268,7 +268,7 @@ mod tests {
     /// Three loads in slices of 400, with intervals of 100: samples are due at the beginning and
     /// end of each own slice, and in the first two rounds of the window also 100 before and after.
     #[test]
-    fn load_in_turns_is_sampled_at_the_edges_of_its_turns() {
+    fn load_in_turns_is_sampled_at_edges_of_its_turns() {
         let (round, rounds) = (2400, 7);
         let window = Window {
             warmup_ns: round,
@@ -277,8 +277,8 @@ mod tests {
             drain_ns: 0,
         };
         let closes = (1 + rounds) * round;
-        for own in 0..3 {
-            let slices = Slices { length_ns: 400, loads: 3, index: own, seed: 5 };
+        for load_index in 0..3 {
+            let slices = Slices { length_ns: 400, loads: 3, index: load_index, seed: 5 };
             let mut control = Control::new(window, 1).with_slices(Some(slices));
             let mut due = Vec::new();
             while let Some((at, _)) = control.next_sample() {
@@ -293,7 +293,7 @@ mod tests {
             let mut wanted: Vec<u64> = edges.chain(around).chain([0, round, closes]).collect();
             wanted.sort_unstable();
             wanted.dedup();
-            assert_eq!(due, wanted, "{own}");
+            assert_eq!(due, wanted, "{load_index}");
         }
     }
 

@@ -136,7 +136,7 @@ pub fn take_turns(specs: &mut [LoadSpec], slice_ns: u64) {
 
 /// Extends loads that run at the same time, so that each server has as much CPU time as it would
 /// have alone. A load without partners is marked as well, because its numbers are not comparable
-/// with those of a load with partners.
+/// with the numbers of a load with partners.
 pub fn share_cpus(specs: &mut [LoadSpec]) {
     let loads = specs.len() as u32;
     for spec in specs {
@@ -213,7 +213,7 @@ pub enum Edge {
 
 /// An observer that can end a running load. All calls come from the thread that runs the load.
 pub trait Watch {
-    /// Reads the counters of the server. `None`: there are no counters to read.
+    /// Reads the counters of the server. `None`: no counters to read.
     fn sample(&mut self, _edge: Edge) -> Option<Sample> {
         None
     }
@@ -221,8 +221,8 @@ pub trait Watch {
     /// Adds readings that take long to the closing sample. Connections are still open.
     fn complete(&mut self, _sample: &mut Sample) {}
 
-    /// Returns the counters in which workers store their number of responses. `None`: they are not
-    /// needed.
+    /// Returns the counters in which workers store their number of responses. `None`: the counters
+    /// are not needed.
     fn response_counts(&self) -> Option<Arc<ResponseCounts>> {
         None
     }
@@ -252,7 +252,7 @@ pub enum LoadStopReason {
     ServerFailed(String),
 }
 
-/// Runs a load. `Err`: it could not begin, as a sentence with a hint.
+/// Runs a load. `Err`: the load could not begin, as a sentence with a hint.
 pub fn run(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
     let mut records = run_together(&mut [MonitoredLoad { spec, watch }])?;
     Ok(records.remove(0))
@@ -358,7 +358,7 @@ fn follow(
         if let Some(stop) = followers.iter().find_map(|follower| follower.state.stop_signal()) {
             followers.iter_mut().for_each(|follower| follower.end_with(stop));
         }
-        // The closing samples of all loads are due at the same instant. What takes long follows.
+        // The closing samples of all loads are due at the same instant. Slow work follows.
         if followers.iter().all(Follower::is_sampled) {
             for (follower, load) in followers.iter_mut().zip(&mut *loads) {
                 follower.complete_closing_sample(load.watch);
@@ -425,7 +425,7 @@ impl<'a> Follower<'a> {
         self.since_begin().is_some_and(|since| self.control.is_window_over(since))
     }
 
-    /// Returns the nanoseconds since the load began; `None`: it has not begun.
+    /// Returns the nanoseconds since the load began; `None`: the load has not begun.
     fn since_begin(&self) -> Option<u64> {
         // Read at each call: decisions about due samples need the present time.
         let now = sys::now();

@@ -21,7 +21,7 @@ pub(super) struct ControlReport {
     pub(super) priority: Priority,
     pub(super) rss_peak_bytes: Option<u64>,
     pub(super) machine: Option<MachineUse>,
-    /// Failure of the server under the load; `None`: it did not fail.
+    /// Failure of the server under the load; `None`: the server did not fail.
     pub(super) failure: Option<String>,
     /// Phase in which the load was ended before its time.
     pub(super) cut: Option<Cut>,

@@ -21,10 +21,10 @@ pub(super) fn check(
         let arms = group.iter().flat_map(|launch| &plan.launches[*launch].arms);
         for arm in arms.copied().filter(|arm| plan.takes_part(*arm)) {
             let Some(arm) = plan.arms.get(arm) else { continue };
-            let own = std::iter::once((&*arm.name, &subjects[arm.subject]));
-            let of_backends =
+            let subject = std::iter::once((&*arm.name, &subjects[arm.subject]));
+            let backend_programs =
                 arm.backends.iter().map(|i| (&*plan.backends[*i].name, &backends[*i]));
-            for (name, definition) in own.chain(of_backends) {
+            for (name, definition) in subject.chain(backend_programs) {
                 let start = &definition.start;
                 for port in [start.port, start.tls_port].into_iter().flatten() {
                     if let Some(other) = names_by_port.insert(port, name) {

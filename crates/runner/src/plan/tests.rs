@@ -233,7 +233,7 @@ fn duet_rate_shares_count_members_only() {
 }
 
 #[test]
-fn missing_subject_is_located_in_the_suite() {
+fn missing_subject_is_located_in_suite() {
     for (source, line, column, words) in [
         ("subjects = [\"here\", \"hree\"]", 1, 21, "did you mean \"here\"?"),
         (

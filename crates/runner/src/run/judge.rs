@@ -17,11 +17,11 @@ pub(super) enum LastEvent<'a> {
     Step,
 }
 
-/// Returns why a subject cannot be used any further. `None`: it serves.
+/// Returns why a subject cannot be used any further. `None`: the subject serves.
 ///
-/// `exit_status`: that of its first process, if it has exited. `oom_kills`: number of its processes
-/// that the memory limit killed. `response`: whether it responded to a request that every running
-/// subject serves, or why not.
+/// `exit_status`: exit status of its first process, if it has exited. `oom_kills`: number of its
+/// processes that the memory limit killed. `response`: whether it responded to a request that every
+/// running subject serves, or why not.
 pub(super) fn judge(
     exit_status: Option<ExitStatus>,
     oom_kills: u64,
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn failed_check_is_reported_with_server_state() {
         let check = CheckResult {
-            of_life: false,
+            is_lifecycle: false,
             name: "json".into(),
             protocol: Protocol::H1,
             ok: false,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn server_exit_under_load_is_the_failure_message() {
+    fn server_exit_under_load_is_failure_message() {
         let words = "its process ended with signal: 11 under load";
         let load =
             |oom_kills| judged_failure(None, oom_kills, Ok(()), LastEvent::Load(words)).unwrap();

@@ -70,7 +70,7 @@ struct CheckedSubject<'a> {
 }
 
 impl Runner<'_> {
-    /// Checks the lifecycle promises of a subject. `Err`: they cannot be checked.
+    /// Checks the lifecycle promises of a subject. `Err`: the promises cannot be checked.
     pub(super) fn check_lifecycle(
         &mut self,
         record: &StartRecord,
@@ -258,8 +258,8 @@ impl Runner<'_> {
     }
 }
 
-/// Returns the time from the signal to the server's exit, seconds. `Err`: it did not exit in time,
-/// or with a failure status.
+/// Returns the time from the signal to the server's exit, seconds. `Err`: the server did not exit
+/// in time, or with a failure status.
 fn exit_seconds(
     stop: Option<(StopRecord, Option<ExitStatus>)>,
     signal: Signal,
@@ -311,15 +311,15 @@ fn needs_backend(promise: &LifecyclePromise) -> bool {
     promise.look.is_refusal() || !promise.asks.is_empty()
 }
 
-/// Returns the definition without the variables that hold the address of a back end. `None`: it has
-/// no such variables.
+/// Returns the definition without the variables that hold the address of a back end. `None`: the
+/// definition has no such variables.
 fn without_addresses(definition: &Definition) -> Option<Definition> {
     let mut stripped = definition.clone();
     stripped.start.env.retain(|_, value| backends_in(value).next().is_none());
     (stripped.start.env.len() < definition.start.env.len()).then_some(stripped)
 }
 
-/// Returns addresses without a listener, as replacements for those of the back ends.
+/// Returns addresses without a listener, as replacements for the back ends' addresses.
 fn unused_addresses(backend_ports: &[(String, Ports)]) -> Result<Vec<(String, Ports)>, String> {
     let free = ports::free_ports(2 * backend_ports.len(), dyno_observer::monotonic_ns())?;
     Ok(backend_ports
@@ -459,7 +459,7 @@ impl Mark {
         Mark { printed, requests: relays.iter().map(|b| (b.plain.mark(), b.tls.mark())).collect() }
     }
 
-    /// Returns the requests to a back end since the mark. `Err`: they are unknown.
+    /// Returns the requests to a back end since the mark. `Err`: the requests are unknown.
     fn requests_since(&self, start: &RelayedStart, backend: &str) -> Result<Vec<Vec<u8>>, Problem> {
         let relays = start.relays.iter().zip(&self.requests);
         let Some((relays, (plain, tls))) = relays.into_iter().find(|(b, _)| b.name == backend)

@@ -44,7 +44,7 @@ impl Runner<'_> {
         let priced = used.attached.into_iter().filter(is_priced).collect();
         let mut price = ProbePrice { probes: priced, ..ProbePrice::default() };
         let Some(attached_probes) = &launched.subject.monitor else {
-            let reason = used.refused.into_iter().next().map(|refused| refused.why);
+            let reason = used.refused.into_iter().next().map(|refused| refused.reason);
             price.failure =
                 Some(reason.unwrap_or_else(|| "no probe is attached to the server".into()));
             record.probe_price = Some(price);

@@ -200,7 +200,7 @@ pub(super) enum AliveCheck {
     Command(ServerCommand),
 }
 
-/// Returns the listener for a workload's protocol. `Err`: there is none, as a sentence.
+/// Returns the listener for a workload's protocol. `Err`: no such listener, as a sentence.
 pub(super) fn listener<'a>(
     listeners: &'a [Arc<CheckedListener>],
     workload: &Workload,
@@ -247,7 +247,8 @@ impl RunningPart {
             return self.judge(LastEvent::Check(failed)).map_or(Ok(()), Err);
         }
         let broken: Vec<&CheckResult> = results.iter().filter(|check| check.is_broken()).collect();
-        let protocols = broken.iter().flat_map(|check| check.counts_over()).copied().collect();
+        let protocols =
+            broken.iter().flat_map(|check| check.counted_protocols()).copied().collect();
         match broken.first() {
             Some(check) if !has_trials_left(&protocols) => {
                 self.judge(LastEvent::Check(check)).map_or(Ok(()), Err)
@@ -271,7 +272,7 @@ impl RunningPart {
         Err(failure)
     }
 
-    /// Returns why the part failed. `None`: it serves.
+    /// Returns why the part failed. `None`: the part serves.
     fn judge(&mut self, event: LastEvent<'_>) -> Option<Failure> {
         let response = self.check_alive(RequiredListeners::Any);
         // A part without a failure is not waited for.
@@ -302,7 +303,8 @@ impl RunningPart {
         result.map_err(|error| error.to_string())
     }
 
-    /// Returns why the part counts as unresponsive, as the end of a sentence. `None`: it is alive.
+    /// Returns why the part counts as unresponsive, as the end of a sentence. `None`: the part is
+    /// alive.
     fn silence(&self, depth: CheckDepth, supervision: &Supervision<'_>) -> Option<String> {
         match &self.alive {
             AliveCheck::Command(command) if depth == CheckDepth::Full => command
@@ -365,7 +367,7 @@ impl MonitoredProcesses<'_> {
         dyno_observer::sample(&self.scopes().collect::<Vec<_>>(), reads, &self.files)
     }
 
-    /// Reads the counters of all parts, except those of probes.
+    /// Reads the counters of all parts, except the counters of probes.
     pub(super) fn sample_without_probes(&self) -> Sample {
         let unmonitored = self.scopes().map(|scope| Scope { monitor: None, ..scope });
         dyno_observer::sample(&unmonitored.collect::<Vec<_>>(), Reads::All, &self.files)

@@ -420,7 +420,7 @@ fn last_part(start: &mut StartRecord) -> &mut PartStart {
     start.parts.last_mut().expect("a part is recorded before it is started")
 }
 
-/// Returns a readiness command. The time-out of one run is at most that of the whole start.
+/// Returns a readiness command. The time-out of one run is at most the time-out of the whole start.
 fn ready_command(
     text: &str,
     deadline_ns: u64,
@@ -604,8 +604,8 @@ fn open_files_read_back(limits: &Limits, process: &Process) -> LimitReadBack {
     }
 }
 
-/// Returns the listener of the readiness check, which is that of the cheapest protocol: start-up
-/// time must not include a TLS handshake. `None`: the part declares no protocol.
+/// Returns the listener of the readiness check, which is the listener of the cheapest protocol:
+/// start-up time must not include a TLS handshake. `None`: the part declares no protocol.
 fn readiness_listener(listeners: &[Arc<CheckedListener>]) -> Option<&CheckedListener> {
     const ORDER: [Protocol; 5] =
         [Protocol::H1, Protocol::H2cUpgrade, Protocol::H2c, Protocol::H1Tls, Protocol::H2];

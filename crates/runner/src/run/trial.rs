@@ -230,12 +230,12 @@ impl MonitorResults {
 }
 
 /// Fully checks, before the load, the responses of which the load checks only a sample. An
-/// unexpected response is a failed check of the trial. The load still runs. `log`: that of the
+/// unexpected response is a failed check of the trial. The load still runs. `log`: the log of the
 /// server, whose secrets a response may quote.
 fn check_responses(spec: &load::LoadSpec, log: &Log) -> Option<CheckResult> {
     let mismatch = load::preflight(spec).err()?;
     Some(CheckResult {
-        of_life: false,
+        is_lifecycle: false,
         name: "expectations".into(),
         protocol: spec.protocol,
         ok: false,
@@ -252,7 +252,7 @@ fn check_responses(spec: &load::LoadSpec, log: &Log) -> Option<CheckResult> {
 fn calls_refusal(reason: String) -> RefusedProbe {
     RefusedProbe {
         probe: Probe::Syscalls,
-        why: reason,
+        reason,
         hint: "Re-run the suite. If this persists, report a bug.".into(),
     }
 }
@@ -296,7 +296,7 @@ struct Watcher<'a> {
 
 impl Watcher<'_> {
     /// Reads the sockets, unless they were read, while all connections are open. The kernel lists
-    /// those of the whole machine, which takes 4 to 20 ms.
+    /// the sockets of the whole machine, which takes 4 to 20 ms.
     fn read_sockets_once(&mut self, sample: &mut Sample) {
         if !std::mem::replace(&mut self.has_read_sockets, true) {
             self.processes.read_sockets(sample);

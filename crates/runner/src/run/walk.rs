@@ -74,7 +74,8 @@ impl Runner<'_> {
         Ok(RunEnd::Complete)
     }
 
-    /// Returns the remaining work of a launch. `None`: it has none, or a subject is unavailable.
+    /// Returns the remaining work of a launch. `None`: no work remains, or a subject is
+    /// unavailable.
     fn due(&self, launch: usize, completed: &CompletedPart<'_>) -> Option<Due> {
         let refused = search::refused_protocols(completed.run, launch);
         let is_accepted = |t: &usize| !refused.contains(&self.trial_protocol(*t));
@@ -107,7 +108,7 @@ impl Runner<'_> {
     /// trial has to report it.
     fn arm_passing_lifecycle(&self, start: &StartRecord) -> Option<usize> {
         let mut checks =
-            start.subject()?.checks_before.iter().filter(|check| check.of_life).peekable();
+            start.subject()?.checks_before.iter().filter(|check| check.is_lifecycle).peekable();
         let is_checked = checks.peek().is_some();
         (is_checked && checks.all(|check| check.ok))
             .then(|| self.plan.launches[start.launch].arms[0])
@@ -215,8 +216,13 @@ impl Runner<'_> {
         starts: &'s mut [Start],
     ) -> Vec<(usize, &'s mut Start)> {
         let point = |trial: usize| (self.plan.trials[trial].workload, self.plan.trials[trial].step);
-        let same_point =
-            |start: &Start| start.pending.iter().copied().find(|own| point(*own) == point(trial));
+        let same_point = |start: &Start| {
+            start
+                .pending
+                .iter()
+                .copied()
+                .find(|pending_trial| point(*pending_trial) == point(trial))
+        };
         starts.iter_mut().filter_map(|start| Some((same_point(start)?, start))).collect()
     }
 

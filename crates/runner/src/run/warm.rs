@@ -209,8 +209,8 @@ fn warming_failure(failure: Failure) -> WarmUpAbort {
     WarmUpAbort::Failed(Failure { kind, message: format!("during its warm-up: {message}") })
 }
 
-/// Returns the trial of a workload, among these, at whose step subjects are compared. `None`: none
-/// of these trials has the workload.
+/// Returns the trial of a workload, among these, at whose step subjects are compared. `None`: no
+/// trial among them has the workload.
 pub(super) fn reference_trial(plan: &Plan, trials: &[usize], workload: usize) -> Option<usize> {
     let own_trials = || trials.iter().copied().filter(|t| plan.trials[*t].workload == workload);
     let mut steps: Vec<usize> = own_trials().map(|t| plan.trials[t].step).collect();
@@ -233,7 +233,8 @@ fn turns(plan: &Plan, pending: &[usize], subject: &RunningPart) -> Result<Vec<Tu
     distinct_workloads(&trials).into_iter().map(turn).collect()
 }
 
-/// Returns the load of a warm-up at a step. Its random numbers differ from those of the trial.
+/// Returns the load of a warm-up at a step. Its random numbers differ from the random numbers of
+/// the trial.
 fn warming_spec(spec: load::LoadSpec) -> load::LoadSpec {
     let busy = spec.to_busy_loop();
     load::LoadSpec {

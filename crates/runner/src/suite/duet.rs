@@ -48,15 +48,15 @@ pub(crate) fn check_members(
 /// # Errors
 /// The rates exceed the CPUs.
 fn check_shares(shares: &[f64], members: usize) -> Result<(), Mistake> {
-    let most = 1.0 / members.max(1) as f64;
-    let Some(share) = shares.iter().find(|share| members > 1 && **share >= most) else {
+    let max_share = 1.0 / members.max(1) as f64;
+    let Some(share) = shares.iter().find(|share| members > 1 && **share >= max_share) else {
         return Ok(());
     };
     let message = format!(
         "`rate`: {members} subjects are loaded at the same time, each at {:.0}% of what the \
          slowest reaches alone. Together they exceed their CPUs\nhint: use less than {:.0}%",
         share * 100.0,
-        most * 100.0
+        max_share * 100.0
     );
     Err(mistake("rate", message).with_parent("load"))
 }

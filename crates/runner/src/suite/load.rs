@@ -95,8 +95,8 @@ enum Arrival {
 }
 
 impl RawLoad {
-    /// Takes the search of `rate = "find"` out of the load; `None`: there is none. The rest is the
-    /// closed loop that each search follows.
+    /// Takes the search of `rate = "find"` out of the load; `None`: no search. The remaining load
+    /// is the closed loop that each search follows.
     pub(super) fn take_search(
         &mut self,
         workloads: &[CheckedWorkload],
@@ -432,7 +432,7 @@ impl RawLoad {
         Ok((steps, workload_steps))
     }
 
-    /// Returns the schedules and width of a workload: its own, or else those of the load.
+    /// Returns the schedules and width of a workload: its own, or else the load's.
     fn workload_schedules(
         &self,
         workload: &CheckedWorkload,

@@ -69,8 +69,7 @@ pub struct SuiteFile {
     /// Limits of the subjects. CPUs that it does not name are chosen when the run is planned.
     pub limits: CheckedLimits,
     pub subjects: Vec<SuiteSubject>,
-    /// Intended difference between the subjects other than controls; `None`: there is no
-    /// experiment.
+    /// Intended difference between the subjects other than controls; `None`: no experiment.
     pub experiment: Option<Experiment>,
     /// Services that subjects need and the suite has settings for.
     pub backends: Vec<SuiteBackend>,
@@ -99,17 +98,17 @@ pub struct SuiteBackend {
     /// Name by which subjects use its ports.
     pub name: String,
     /// Name of its definition.
-    pub of: String,
+    pub definition_name: String,
     pub variant: Option<String>,
     pub env: BTreeMap<String, String>,
     pub inherit: Vec<Inherit>,
-    /// Limits that override those of its definition.
+    /// Limits that override the limits in its definition.
     pub limits: CheckedLimits,
 }
 
 impl SuiteFile {
     /// Reads a suite file for a machine with this many CPUs. The values of these profiles take
-    /// precedence, followed by those of profiles that apply to such a machine.
+    /// precedence, followed by the values of profiles that apply to such a machine.
     pub fn read(path: &Path, profiles: &[String], cpus: usize) -> Result<SuiteFile, FileError> {
         let source = std::fs::read_to_string(path).map_err(|error| {
             FileError::without_position(path, format!("cannot be read: {error}"))
@@ -252,13 +251,14 @@ struct RawBackend {
 
 impl RawBackend {
     fn check(self) -> Result<SuiteBackend, Mistake> {
-        let (of, variant) = match self.r#use.split_once('/') {
-            Some((of, variant)) => (of, Some(variant.to_string())),
+        let (definition_name, variant) = match self.r#use.split_once('/') {
+            Some((definition_name, variant)) => (definition_name, Some(variant.to_string())),
             None => (self.r#use.as_str(), self.variant),
         };
-        let Name(of) = Name::parse(of).map_err(|message| mistake("use", message))?;
+        let Name(definition_name) =
+            Name::parse(definition_name).map_err(|message| mistake("use", message))?;
         let key = if self.name.is_some() { "name" } else { "use" };
-        let name = self.name.unwrap_or_else(|| of.clone());
+        let name = self.name.unwrap_or_else(|| definition_name.clone());
         if !is_backend_name(&name) {
             return Err(mistake(key, backend_name_error(&name)));
         }
@@ -274,7 +274,7 @@ impl RawBackend {
         };
         Ok(SuiteBackend {
             name,
-            of,
+            definition_name,
             variant,
             env: self.env,
             inherit: self.inherit,
@@ -454,7 +454,7 @@ fn check_requests_per_connection(
         Some((workload, subject)) => Err(mistake(
             "requests_per_connection",
             format!(
-                "workload {:?}: its requests per connection would override those of subject \
+                "workload {:?}: its requests per connection would override the setting of subject \
                  {}\nhint: set `requests_per_connection` in one place",
                 workload.workload.name,
                 subject.id()

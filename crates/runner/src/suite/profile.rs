@@ -105,7 +105,7 @@ pub fn names(path: &Path, source: &str) -> Result<Vec<String>, FileError> {
 /// automatic ones come first, unless `none` is requested. The requested ones follow.
 ///
 /// # Errors
-/// As those of [`names`].
+/// The same as [`names`].
 pub fn applied_profiles(
     path: &Path,
     source: &str,
@@ -131,7 +131,7 @@ pub fn applied_profiles(
 /// Returns a suite's source with these profiles applied. Later profiles override earlier ones.
 ///
 /// # Errors
-/// As those of [`names`], or the suite has no such profile.
+/// The same as [`names`], or the suite has no such profile.
 pub fn document<'s>(
     path: &'s Path,
     source: &'s str,

@@ -34,7 +34,7 @@ pub struct AcrossRevisions {
 impl AcrossRevisions {
     fn arms(&self, original: Vec<SuiteSubject>) -> (Vec<SuiteSubject>, Experiment) {
         let entry = original.into_iter().find(|entry| entry.index == self.index);
-        let entry = entry.expect("the index is that of an entry");
+        let entry = entry.expect("the index belongs to an entry");
         let arm = |revised: &RevisionFolders| {
             let label =
                 entry.label.as_ref().map(|label| format!("{label}@{}", revised.revision.name));
@@ -128,7 +128,7 @@ impl SuiteReading<'_> {
     }
 }
 
-/// Returns the rates that are shares of a capacity, such as `25%`; empty: there are none.
+/// Returns the rates that are shares of a capacity, such as `25%`; empty: no rate is a share.
 fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
     let rates = load.rate.clone().map(OneOrMany::into_values).unwrap_or_default();
     let share = |(index, rate): (usize, &Rate)| match rate {
@@ -203,8 +203,10 @@ mod tests {
 
     #[test]
     fn rate_find_makes_search_after_closed_loops() {
-        let suite = |of_load: &str, extra: &str| {
-            parse(&format!("subjects = [\"a\"]\n[load]\nconnections = [8, 16]\n{of_load}\n{extra}"))
+        let suite = |load_keys: &str, extra: &str| {
+            parse(&format!(
+                "subjects = [\"a\"]\n[load]\nconnections = [8, 16]\n{load_keys}\n{extra}"
+            ))
         };
         let objective = "[report]\nobjective = \"p99<5ms\"\n";
         let plan = suite("rate = \"find\"\narrival = \"poisson\"\nfind_width = \"2%\"", objective)
@@ -226,7 +228,7 @@ mod tests {
         let rates = format!("{objective}[[workloads]]\npath = \"/x\"\nrate = 7\n");
         let page =
             format!("{objective}[[workloads]]\npath = \"/\"\npage = {{ resources = [\"/a\"] }}\n");
-        for (of_load, extra, expected) in [
+        for (load_keys, extra, expected) in [
             ("rate = \"find\"", "", "such as `objective"),
             ("rate = [\"find\", 100]", objective, "cannot be combined with other rates"),
             ("rate = \"find\"\nmodel = \"closed\"", objective, "must be \"open\""),
@@ -240,22 +242,28 @@ mod tests {
                 "include the wait for other servers",
             ),
         ] {
-            let error = suite(of_load, extra).unwrap_err();
-            assert!(error.contains(expected) && error.contains("s.toml:"), "{of_load}\n→ {error}");
+            let error = suite(load_keys, extra).unwrap_err();
+            assert!(
+                error.contains(expected) && error.contains("s.toml:"),
+                "{load_keys}\n→ {error}"
+            );
         }
     }
 
     #[test]
     fn invalid_capacity_share_is_refused_with_position() {
-        for (of_load, expected) in [
+        for (load_keys, expected) in [
             ("rate = [\"25%\", 100]", "one kind for all"),
             ("rate = \"0%\"", "not a share of a capacity"),
             ("rate = [\"x%\"]", "not a share of a capacity"),
             ("rate = \"25%\"\nmodel = \"closed\"", "cannot be used in a closed loop"),
             ("rate = \"25%\"\n[suite]\norder = \"interleaved\"", "closed loops of requests"),
         ] {
-            let error = parse(&format!("subjects = [\"a\"]\n[load]\n{of_load}\n")).unwrap_err();
-            assert!(error.contains(expected) && error.contains("s.toml:"), "{of_load}\n→ {error}");
+            let error = parse(&format!("subjects = [\"a\"]\n[load]\n{load_keys}\n")).unwrap_err();
+            assert!(
+                error.contains(expected) && error.contains("s.toml:"),
+                "{load_keys}\n→ {error}"
+            );
         }
         let revised = AcrossRevisions { index: 0, revised: Vec::new() };
         let across = |text: &str| {

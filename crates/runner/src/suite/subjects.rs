@@ -27,14 +27,15 @@ pub struct SuiteSubject {
     pub label: Option<String>,
     /// Its number on the scale of an experiment, if there is one.
     pub level: Option<f64>,
-    /// Limits that override those of the suite.
+    /// Limits that override the limits of the suite.
     pub limits: CheckedLimits,
     /// Overrides `requests_per_connection` of the load.
     pub requests_per_connection: Option<u64>,
     pub env: BTreeMap<String, String>,
     /// Values for requests to it, by name.
     pub request: BTreeMap<String, String>,
-    /// Variables of dyno's own environment that it inherits, besides those of its definition.
+    /// Variables of dyno's own environment that it inherits, besides the variables in its
+    /// definition.
     pub inherit: Vec<Inherit>,
 }
 

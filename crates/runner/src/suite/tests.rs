@@ -61,7 +61,7 @@ fn suite_reads_files_of_its_folder_only() {
 }
 
 #[test]
-fn smallest_suite_is_a_list_of_subjects() {
+fn smallest_suite_is_list_of_subjects() {
     let suite = parse("subjects = [\"null\", \"node-http/cluster\"]").unwrap();
     assert_eq!(suite.suite.name, "s");
     assert_eq!(suite.subjects[1].variant.as_deref(), Some("cluster"));
@@ -104,7 +104,7 @@ fn warmup_default_is_until_steady() {
 }
 
 #[test]
-fn steps_are_the_product_of_lists() {
+fn steps_are_product_of_lists() {
     let suite = parse(
         "subjects = [\"null\"]\n[load]\nconnections = [1, 8]\npipeline = [1, 16]\nrate = [100, \
          \"5k\"]\narrival = \"poisson\"",
@@ -171,7 +171,7 @@ fn profile_overrides_named_keys() {
 }
 
 #[test]
-fn mistake_of_a_profile_is_reported_even_if_unused() {
+fn mistake_of_profile_is_reported_even_if_unused() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("s.toml");
     let read = |profile: &str, requested: &[String]| {
@@ -266,7 +266,7 @@ fn workload_overrides_requests_per_connection() {
 }
 
 #[test]
-fn workload_with_resources_is_a_page() {
+fn workload_with_resources_is_page() {
     let page = |extra: &str| {
         parse(&format!(
             "subjects = [\"null\"]\n[[workloads]]\nprotocol = \"h2c\"\npath = \"/a\"\n\
@@ -294,7 +294,7 @@ fn workload_with_resources_is_a_page() {
 }
 
 #[test]
-fn workload_with_requests_is_a_weighted_mix() {
+fn workload_with_requests_is_weighted_mix() {
     let suite = parse(
         "subjects = [\"null\"]\n[[workloads]]\nrequests = [\n{ path = \"/a\", weight = 80, expect \
          = { headers = { etag = true, server = \"x\" } } },\n{ name = \"post\", method = \"POST\", \

@@ -130,8 +130,8 @@ impl Turns {
         if self == Turns::IfPossible { Turns::None } else { self }
     }
 
-    /// Returns the length of the slices for this many subjects, nanoseconds; `None`: they take no
-    /// turns.
+    /// Returns the length of the slices for this many subjects, nanoseconds; `None`: the subjects
+    /// take no turns.
     fn slice_ns(self, load: &Load, subjects: usize, has_pages: bool) -> Option<u64> {
         let (shortest_ns, longest_ns) = (TURNS_NS[0], TURNS_NS[TURNS_NS.len() - 1]);
         // Counters are read at both ends of every turn. With many subjects that takes too much
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn default_slice_is_the_shortest_that_can_be_recorded() {
+    fn default_slice_is_shortest_that_can_be_recorded() {
         let slice_ns = |duration: &str| {
             let load = format!("connections = [1]\nwarmup = \"1s\"\nduration = \"{duration}\"");
             suite("order = \"interleaved\"", &load).unwrap().slice_ns

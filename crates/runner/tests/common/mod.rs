@@ -1,4 +1,4 @@
-//! What the tests of loads share: a server's address in, a load of it out.
+//! Builds the load of a server for the tests of loads.
 
 use std::net::SocketAddr;
 

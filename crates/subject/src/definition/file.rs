@@ -174,7 +174,7 @@ impl DefinitionReader<'_> {
         if let Some(name) = name.as_ref().filter(|name| **name != folder_name) {
             keys.add(mistake(
                 "name",
-                format!("`name`: is {name:?}, but must be that of the folder, {folder_name:?}"),
+                format!("`name`: is {name:?}, but must be the folder's name, {folder_name:?}"),
             ));
         }
         let name = name.unwrap_or(folder_name);
@@ -406,8 +406,8 @@ struct NamedContracts {
 }
 
 impl NamedContracts {
-    /// Adds a contract. `Err`: it has a check with the name of a check in an earlier one, as a
-    /// sentence.
+    /// Adds a contract. `Err`: the contract has a check with the name of a check in an earlier one,
+    /// as a sentence.
     fn add(&mut self, contract: Contract) -> Result<(), Option<String>> {
         for earlier in &self.contracts {
             if let Some((name, protocol)) = earlier.common_check(&contract) {

@@ -79,7 +79,7 @@ pub struct Definition {
     pub reset: Option<CommandSpec>,
     pub start: StartSpec,
     pub profile: ProfileSpec,
-    /// Source of its runtime statistics; `None`: it has none.
+    /// Source of its runtime statistics; `None`: no runtime statistics.
     pub runtime: Option<RuntimeSpec>,
     pub stop: StopSpec,
     pub ready: ReadySpec,

@@ -173,7 +173,8 @@ impl SourceWalk<'_> {
     }
 }
 
-/// Reads an entry. `is_linked`: it is a link that is followed, or in a folder that a link leads to.
+/// Reads an entry. `is_linked`: whether the entry is a link that is followed, or in a folder that a
+/// link leads to.
 fn read_entry(path: &Path, kind: FileType, is_linked: bool) -> io::Result<Entry> {
     Ok(match kind {
         _ if kind.is_dir() => Entry::Folder,

@@ -211,16 +211,16 @@ pub struct Variant {
     pub protocols: Option<Vec<dyno_archive::Protocol>>,
     pub contracts: Option<Vec<dyno_contract::contracts::Contract>>,
     pub waive: Option<Vec<String>>,
-    /// Added to those of the definition.
+    /// Added to the back ends in the definition.
     pub backends: Vec<String>,
-    /// Added to those of the definition.
+    /// Added to the requirements in the definition.
     pub requires: Vec<Require>,
     pub version: Option<CommandSpec>,
     pub build: Option<BuildSpec>,
     pub command: Option<Vec<String>>,
-    /// Added to that of the definition.
+    /// Added to the environment in the definition.
     pub env: BTreeMap<String, String>,
-    /// Added to that of the definition.
+    /// Added to the inherited variables in the definition.
     pub inherit: Vec<Inherit>,
     /// Replaces all files of the definition.
     pub files: Option<Vec<FileSpec>>,

@@ -67,7 +67,7 @@ fn read_mistake_has_message() {
         error(&GOOD.replace("title = \"X\"", "titel = \"X\"")).contains("did you mean `title`?")
     );
     assert!(
-        error(&GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle")).contains("must be that of the folder")
+        error(&GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle")).contains("must be the folder's name")
     );
     assert!(error(&GOOD.replace("[\"hello\"]", "[\"hallo\"]")).contains("did you mean \"hello\"?"));
     assert!(error(&GOOD.replace("[\"h1\"]", "[\"h3\"]")).contains("unknown value `h3`"));
@@ -98,12 +98,7 @@ fn check_mistake(source: &str, position: &str, underlined: &str, expected: &str)
 #[test]
 fn mistake_has_line_and_column() {
     for (source, position, underlined, expected) in [
-        (
-            GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle"),
-            "1:8",
-            "\"y\"",
-            "must be that of the folder",
-        ),
+        (GOOD.replace("\"x\"\ntitle", "\"y\"\ntitle"), "1:8", "\"y\"", "must be the folder's name"),
         (GOOD.replace("[\"h1\"]", "[\"h1\", \"h3\"]"), "4:20", "\"h3\"", "unknown value `h3`"),
         (
             GOOD.replace("[\"h1\"]", "[\"h1\", \"auto\"]"),
@@ -443,7 +438,7 @@ fn fingerprint_changes_only_with_start() {
 }
 
 #[test]
-fn template_that_is_a_pipe_is_not_read() {
+fn template_that_is_pipe_is_not_read() {
     let (_root, folder) =
         write_subject(&GOOD.replace(
             "\"{port}\"]\n",

@@ -24,8 +24,8 @@ pub struct ImportedSubject {
     pub remaining_steps: Vec<String>,
 }
 
-/// Reads a file of the server's folder. `Ok(None)`: there is no such file. `Err`: the reason why it
-/// is refused or cannot be read.
+/// Reads a file of the server's folder. `Ok(None)`: the file does not exist. `Err`: the reason why
+/// it is refused or cannot be read.
 pub type ReadServerFile<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 
 #[derive(Debug, Deserialize)]

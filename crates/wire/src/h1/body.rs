@@ -142,7 +142,7 @@ impl Chunked {
             }
             (Chunked::Size { value, digits, line }, _) => {
                 let digit = char::from(byte).to_digit(16).ok_or(Http1Error::ChunkSize)?;
-                // Sixteen digits fill a u64; leading zeros beyond that are refused with the rest.
+                // Sixteen digits fill a u64; further digits are refused, leading zeros too.
                 if digits == 16 {
                     return Err(Http1Error::ChunkSize);
                 }

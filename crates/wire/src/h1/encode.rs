@@ -69,7 +69,7 @@ fn put_field(out: &mut Vec<u8>, name: &str, value: &str) -> Result<(), Invalid> 
 }
 
 /// Encodes a response with a body of known length, for the null responder and the simulated
-/// servers. In the response to a HEAD `body` is empty, and `length` is that of a GET.
+/// servers. In the response to a HEAD `body` is empty, and `length` is the length for a GET.
 #[must_use]
 pub fn response(
     status: u16,

@@ -26,7 +26,7 @@ pub struct FrameCounts {
     /// PINGs of the peer that asked for a response.
     pub pings: u64,
     /// Largest number of streams that were open at once on one connection.
-    pub most_streams: u64,
+    pub max_open_streams: u64,
     /// Bytes of frames sent in reply to the peer's: acknowledgements, RST_STREAM, WINDOW_UPDATE.
     /// They accumulate if the peer does not read, so the caller must limit them.
     pub replies: u64,
@@ -57,15 +57,15 @@ impl DirectionCounts {
 }
 
 impl FrameCounts {
-    /// The counts since `earlier`, an older copy of these. `most_streams` still covers the whole
-    /// time.
+    /// The counts since `earlier`, an older copy of these. `max_open_streams` still covers the
+    /// whole time.
     #[must_use]
     pub fn growth_since(&self, earlier: &FrameCounts) -> FrameCounts {
         FrameCounts {
             received: self.received.growth_since(&earlier.received),
             sent: self.sent.growth_since(&earlier.sent),
             pings: self.pings - earlier.pings,
-            most_streams: self.most_streams,
+            max_open_streams: self.max_open_streams,
             replies: self.replies - earlier.replies,
         }
     }
@@ -88,7 +88,7 @@ mod tests {
             received: direction(n),
             sent: direction(2 * n),
             pings: 12 * n,
-            most_streams: 5,
+            max_open_streams: 5,
             replies: 13 * n,
         };
         assert_eq!(counts(5).growth_since(&counts(3)), counts(2));

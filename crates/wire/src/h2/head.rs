@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_skips_blocks_that_change_the_table() {
+    fn cache_skips_blocks_that_change_table() {
         let mut heads = HeadDecoder::new(4096);
         let status_200 = [0x88];
         let inserts_entry = [0x88, 0x40, 1, b'a', 1, b'b'];

@@ -1,17 +1,17 @@
-//! Limits on the memory and the work that a peer can cause, each with the error beyond it.
+//! Limits on the memory and the work that a peer can cause, each with the error for exceeding it.
 
 /// Largest payload of a frame that we accept: the initial SETTINGS_MAX_FRAME_SIZE (RFC 9113
-/// §6.5.2), which we do not raise. Beyond it: [`super::Http2Error::FrameTooLong`].
+/// §6.5.2), which we do not raise. Above it: [`super::Http2Error::FrameTooLong`].
 pub const FRAME_BYTES: u32 = 16_384;
 
-/// Bytes of one header block over all its frames. Beyond it: [`super::Http2Error::BlockTooLarge`].
+/// Bytes of one header block over all its frames. Above it: [`super::Http2Error::BlockTooLarge`].
 pub const BLOCK_BYTES: usize = 128 * 1024;
 
-/// CONTINUATION frames of one header block. A peer could send empty ones without end. Beyond it:
+/// CONTINUATION frames of one header block. A peer could send empty ones without end. Above it:
 /// [`super::Http2Error::TooManyContinuations`].
 pub const CONTINUATIONS: u32 = 64;
 
-/// Interim (1xx) responses before one final response. Beyond it:
+/// Interim (1xx) responses before one final response. Above it:
 /// [`super::Malformed::TooManyInformational`].
 pub const INFORMATIONAL: u8 = 32;
 

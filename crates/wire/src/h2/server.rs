@@ -373,7 +373,7 @@ impl Server {
         Ok(ServerEvent::Request { stream, end, repeated })
     }
 
-    /// Reads a request's fields. Returns whether they equal those of the previous request.
+    /// Reads a request's fields. Returns whether they equal the fields of the previous request.
     #[inline]
     fn read_request(&mut self, block: &[u8]) -> Result<bool, Http2Error> {
         let generation = self.decoder.generation();

@@ -1,4 +1,4 @@
-//! Encodes our SETTINGS frames and reads those of the peer (RFC 9113 §6.5).
+//! Encodes our SETTINGS frames and reads the peer's (RFC 9113 §6.5).
 
 use alloc::vec::Vec;
 
@@ -149,7 +149,7 @@ impl PeerSettings {
     }
 }
 
-/// The smallest HEADER_TABLE_SIZE in a SETTINGS frame; `None`: it has none. A frame may have
+/// The smallest HEADER_TABLE_SIZE in a SETTINGS frame; `None`: the frame has none. A frame may have
 /// several, and the smallest decides which entries are evicted (RFC 7541 §4.2).
 pub(super) fn smallest_table(payload: &[u8]) -> Option<u32> {
     let (entries, _) = payload.as_chunks::<6>();

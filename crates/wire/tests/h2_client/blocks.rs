@@ -139,9 +139,9 @@ fn undecodable_header_block_refused() {
             ErrorCode::CompressionError,
         ),
         breaks(
-            "RFC 7541 §2.3.3 an index beyond the tables",
+            "RFC 7541 §2.3.3 an index outside of the tables",
             [headers(1, &[0x80 | 62], END_HEADERS)],
-            E::Hpack(hpack::HpackError::IndexBeyondTables),
+            E::Hpack(hpack::HpackError::IndexOutOfRange),
             ErrorCode::CompressionError,
         ),
         malformed(
@@ -334,7 +334,7 @@ fn server_table_limit_applies_after_acknowledgement() {
             events_after_requests(&[
                 Head(1, 299),
                 End(1),
-                compression(hpack::HpackError::IndexBeyondTables),
+                compression(hpack::HpackError::IndexOutOfRange),
             ]),
         )
         .bare()

@@ -106,7 +106,7 @@ fn counts_of_frames_and_header_bytes() {
     assert_eq!(received.go_aways[ErrorCode::InternalError as usize], 1);
     assert_eq!((received.block_bytes, received.field_bytes), (1, 10));
     assert_eq!(sent.frames, [0, 3, 0, 0, 2, 0, 1, 0, 1, 0, 0]);
-    assert_eq!((talk.counts.pings, talk.counts.most_streams), (1, 3));
+    assert_eq!((talk.counts.pings, talk.counts.max_open_streams), (1, 3));
     assert_eq!(
         sent.field_bytes,
         3 * Request::get().fields().iter().map(|(n, v)| (n.len() + v.len()) as u64).sum::<u64>()

@@ -124,7 +124,7 @@ pub struct Talk {
     pub max_open: usize,
     /// This stream is cancelled when its head has arrived.
     pub cancelled_stream: Option<u32>,
-    pub is_over: bool,
+    pub has_ended: bool,
     /// Fields of the last head whose request has `wants_fields`.
     pub head: Vec<Field>,
 }
@@ -171,7 +171,7 @@ impl Talk {
             requests: VecDeque::new(),
             max_open: 4,
             cancelled_stream: None,
-            is_over: false,
+            has_ended: false,
             head: Vec::new(),
         };
         talk.check_output();
@@ -180,7 +180,7 @@ impl Talk {
 
     /// Passes bytes of the server to the client in one piece.
     pub fn receive(&mut self, mut bytes: &[u8]) {
-        while !self.is_over && !bytes.is_empty() {
+        while !self.has_ended && !bytes.is_empty() {
             let mut io = Io { out: &mut self.out, counts: &mut self.counts };
             let mut rest = bytes;
             let event = match self.client.next(&mut rest, &mut io) {
@@ -308,7 +308,7 @@ impl Talk {
             panic!("no GOAWAY")
         };
         self.events.push(Observed::Error(error, code));
-        self.is_over = true;
+        self.has_ended = true;
         let open = self.client.open_streams();
         assert_eq!(self.client.take_all().len(), open);
     }

@@ -111,7 +111,7 @@ impl Changes {
             let (kind, text) = change.key_and_text();
             ImportChange {
                 kind: kind.into(),
-                what: text.into(),
+                description: text.into(),
                 count: *count,
                 names: names.iter().cloned().collect(),
             }
@@ -133,7 +133,7 @@ impl Changes {
             } else {
                 format!(": {}{more}", names.join(", "))
             };
-            format!("import: {} {}{names}", change.count, change.what)
+            format!("import: {} {}{names}", change.count, change.description)
         };
         self.list().into_iter().map(line).collect()
     }

@@ -84,7 +84,7 @@ pub(super) struct NameValue {
     pub(super) value: String,
 }
 
-/// Returns the request of an entry; `None`: it is left out.
+/// Returns the request of an entry; `None`: the entry is left out.
 fn import_entry(
     location: &str,
     entry: Entry,
@@ -126,7 +126,7 @@ fn import_entry(
     imported.normalize().map(Some)
 }
 
-/// Adds the headers to the request, without those of the connection. Counts the data of the entry
+/// Adds the headers to the request, without the connection's headers. Counts the data of the entry
 /// that is added or left out.
 fn add_headers(imported: &mut ImportedRequest, request: &Request) {
     let authority = Url::parse(&request.url).map_or("", |url| url.authority);
@@ -162,7 +162,7 @@ fn add_headers(imported: &mut ImportedRequest, request: &Request) {
     }
 }
 
-/// Returns the recorded length of the body in bytes; `None`: it is not recorded.
+/// Returns the recorded length of the body in bytes; `None`: the length is not recorded.
 fn sent_bytes(request: &Request) -> Option<u64> {
     let header =
         request.headers.iter().find(|pair| pair.name.eq_ignore_ascii_case("content-length"));

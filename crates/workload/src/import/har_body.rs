@@ -18,7 +18,8 @@ pub(super) struct PostData {
     params: Vec<NameValue>,
 }
 
-/// Returns the body of a request. `sent_bytes`: its recorded length. `None`: it has no body.
+/// Returns the body of a request. `sent_bytes`: its recorded length. `None`: the request has no
+/// body.
 pub(super) fn body(
     data: &PostData,
     sent_bytes: Option<u64>,
@@ -95,7 +96,7 @@ fn from_text(
     utf8
 }
 
-/// Returns the charset of the body in lower case; empty: none is named.
+/// Returns the charset of the body in lower case; empty: no charset is named.
 fn charset(data: &PostData, imported: &ImportedRequest) -> String {
     let header =
         imported.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));

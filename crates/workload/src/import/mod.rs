@@ -50,7 +50,7 @@ pub struct ImportedRequest {
 /// The requests of an import, and its changes to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imports {
-    /// At least one. Their own `changes` are empty: they are in those of the import.
+    /// At least one. Their own `changes` are empty: they are in the `changes` of the import.
     pub requests: Vec<ImportedRequest>,
     pub changes: Changes,
 }
@@ -70,8 +70,8 @@ impl ImportedRequest {
         }
     }
 
-    /// Normalizes a request to the form that the fields document. `Err`: it cannot be sent, with
-    /// its position.
+    /// Normalizes a request to the form that the fields document. `Err`: the request cannot be
+    /// sent, with its position.
     fn normalize(mut self) -> Result<ImportedRequest, String> {
         let location = self.location.clone();
         self.check().map_err(|error| format!("{location}: {error}"))?;

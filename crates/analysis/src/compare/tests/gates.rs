@@ -239,7 +239,7 @@ fn failures_in_each_start_miss_gates_of_many_servers() {
 
 /// The contract was broken after the last step, so that all repeats count.
 #[test]
-fn contract_broken_after_the_last_step_misses_gates() {
+fn contract_broken_after_last_step_misses_gates() {
     use dyno_archive::start::FailureKind;
     let mut run = run_with_servers("r", &[("x", FIVE), ("y", FIVE), ("null", FIVE)]);
     let launches: Vec<usize> = (0..run.header.plan.trials.len())
@@ -289,7 +289,7 @@ fn missing_control_records_leave_gate_undecided() {
 
 /// The test of failures includes failures of the server only.
 #[test]
-fn failures_of_half_the_repeats_miss_any_gate() {
+fn failures_of_half_repeats_miss_any_gate() {
     for (outcome, cause) in OUTCOMES {
         let mut run =
             run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), ("null", FOURTEEN)]);
@@ -326,7 +326,7 @@ fn disturbed_repeats_are_not_server_failures() {
 }
 
 #[test]
-fn ratio_beyond_gate_misses_despite_lost_repeats() {
+fn ratio_above_gate_misses_despite_lost_repeats() {
     let slow: Vec<u64> = FOURTEEN.iter().map(|value| value / 2).collect();
     let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", &slow), ("null", FOURTEEN)]);
     spoil(&mut run, 1, 2, RepeatOutcome::GeneratorBusy);
@@ -506,10 +506,10 @@ fn on_undecided_pass_accepts_undecided_gates() {
     );
 }
 
-/// Returns rows of a server and a control. `own` and `control.1` are their relative changes.
+/// Returns rows of a server and a control. `change` and `control.1` are their relative changes.
 fn changed_rows(
     gated: &str,
-    own: f64,
+    change: f64,
     control: (&str, f64),
 ) -> (Vec<ComparisonRow>, Vec<CellRepeats>) {
     let before = run_with_servers("r", &[("x", FOURTEEN), NULL_OF_FOURTEEN]);
@@ -525,7 +525,7 @@ fn changed_rows(
     for row in &mut rows {
         let change = match row.control {
             true if row.metric == control.0 => control.1,
-            false if row.metric == gated => own,
+            false if row.metric == gated => change,
             _ => 0.0,
         };
         (row.estimate, row.no_ratio_reason) = (scaled(change), None);
@@ -624,7 +624,7 @@ fn unplanned_arm_in_b_leaves_gate_undecided() {
     );
 }
 
-/// A repeat that was re-run alone has no turns next to those of the other subject.
+/// A repeat that was re-run alone took no turns with the other subject.
 #[test]
 fn unpaired_repeats_leave_gate_undecided() {
     let run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
@@ -647,7 +647,7 @@ fn unpaired_repeats_leave_gate_undecided() {
 fn control_excuses_only_what_it_explains() {
     use GateState::{Held, Missed, Undecided};
     const CPU_KEY: &str = "server_cpu_us_per_request";
-    for (gate, own, control, expected, expected_text) in [
+    for (gate, change, control, expected, expected_text) in [
         ("cpu_us_per_request>+20%", 1.64, (CPU_KEY, 0.09), Missed, "+164 %"),
         (
             "cpu_us_per_request>+20%",
@@ -688,12 +688,12 @@ fn control_excuses_only_what_it_explains() {
         ("cpu_us_per_request>+3%", 0.0, ("throughput_rps", 0.09), Held, ""),
     ] {
         let gates = Gate::parse(gate).unwrap();
-        let (rows, repeats) = changed_rows(gates[0].metric.key, own, control);
+        let (rows, repeats) = changed_rows(gates[0].metric.key, change, control);
         let [result] = &gate::judge(&gates, (&rows, &repeats, &[]), Confounding::None, &[])[..]
         else {
             panic!("{rows:?}")
         };
-        let case = format!("{gate}, {own:+}, control {control:?}: {result:?}");
+        let case = format!("{gate}, {change:+}, control {control:?}: {result:?}");
         assert_eq!(result.state, expected, "{case}");
         assert!(result.sentence.contains(expected_text), "{case}");
     }

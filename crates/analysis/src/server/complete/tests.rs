@@ -253,7 +253,7 @@ fn long_or_busy_ended_threads_hide_states() {
 }
 
 #[test]
-fn shared_memory_is_held_by_the_server() {
+fn shared_memory_is_held_by_server() {
     let mut samples = vec![sample(0, vec![thread(1, 1, 1)], Vec::new(), None); 2];
     samples[1].at_ns = 1000 * MS;
     for sample in &mut samples {

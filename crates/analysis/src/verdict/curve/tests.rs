@@ -222,7 +222,7 @@ fn serving(threads: usize, shares: &[(ThreadState, f64)]) -> Option<ServingThrea
     Some(ServingThreads { threads, states_s, steady_workers: 0 })
 }
 
-/// Calls of one name. `timed_out`: those per response that timed out, or returned no event.
+/// Calls of one name. `timed_out`: calls per response that timed out, or returned no event.
 fn calls(name: &str, per_response: f64, timed_out: f64) -> Option<CallRates> {
     let call = Call {
         count: (1000.0 * per_response) as u64,

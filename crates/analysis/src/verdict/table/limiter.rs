@@ -19,7 +19,7 @@ pub(super) struct Case {
     pub(super) claim: &'static str,
     /// JSON object with a part of the limiter's evidence.
     pub(super) evidence: &'static str,
-    /// Changes the default world so that it has this limiter, just beyond the bound.
+    /// Changes the default world so that it has this limiter, just past the bound.
     pub(super) trigger: fn(&mut TrialWorld),
     /// Changes the default world so that it stays just within the bound.
     pub(super) near_miss: fn(&mut TrialWorld),
@@ -519,7 +519,7 @@ fn backend_use(name: &str, utilisation: f64, shares_cpus: bool) -> BackendUse {
     BackendUse { name: name.into(), cpu_share: None, shares_cpus, server }
 }
 
-/// A back end on two CPUs for a second. `waited_s`: how long its threads waited for a CPU.
+/// A back end on two CPUs for a second. `waited_s`: time that its threads waited for a CPU.
 fn waiting_backend(name: &str, utilisation: f64, waited_s: f64) -> BackendUse {
     let mut backend = backend_use(name, utilisation, false);
     (backend.server.cpu_allowed_s, backend.server.run_delay_s) = (Some(2.0), Some(waited_s));

@@ -38,11 +38,12 @@ struct Case<W> {
     message: &'static str,
     /// JSON object with a part of the caveat's evidence.
     evidence: &'static str,
-    /// Changes the default world so that it has the caveat, just beyond the bound.
+    /// Changes the default world so that it has the caveat, just past the bound.
     trigger: fn(&mut W),
     /// Changes the default world so that it stays just within the bound.
     near_miss: fn(&mut W),
-    /// Severity of the code's caveat in the world of `near_miss`. `None`: there is no such caveat.
+    /// Severity of the code's caveat in the world of `near_miss`. `None`: that world has no such
+    /// caveat.
     near_miss_severity: Option<Severity>,
 }
 

@@ -80,7 +80,7 @@ pub(super) const GENERATOR_PAUSES: &[Case<TrialWorld>] = &[
             w.record.intervals[0].wake_lag = equal_times(1, 90 * MS);
         },
     ),
-    // In a short window, pauses are accepted that are as long as those of hypervisors.
+    // In a short window, pauses are accepted that are as long as the pauses of hypervisors.
     generator_pause(
         |w| w.interval().loop_lag = equal_times(1, 110 * MS),
         |w| w.interval().loop_lag = equal_times(9, 49 * MS),

@@ -480,7 +480,7 @@ impl CaveatSource for RunWorld {
             rps: Some(rps),
             repeats: &self.repeats,
             control: false,
-            most_rps: Some(rps),
+            max_rps: Some(rps),
             open: if subject == "a" { &self.open } else { &[] },
             is_complete: true,
         };
@@ -492,7 +492,7 @@ impl RunWorld {
     /// Adds a resumption before the third start, with these differences.
     fn resume(&mut self, differences: &[(&str, &str, &str)]) {
         let difference = |(name, before, now): &(&str, &str, &str)| ResumptionDifference {
-            what: (*name).into(),
+            name: (*name).into(),
             before: (*before).into(),
             now: (*now).into(),
         };
@@ -543,7 +543,7 @@ impl RunWorld {
     }
 }
 
-/// A step of 16 connections. `refused`: how many of its five repeats do not count.
+/// A step of 16 connections. `refused`: number of its five repeats that do not count.
 fn open_step(refused: usize) -> OpenStep {
     let at =
         Shape { connections: 16, streams: 1, pipeline: 1, rate: None, schedule: None, pass: 1 };

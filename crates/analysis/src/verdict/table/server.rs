@@ -69,7 +69,7 @@ fn set_writes(w: &mut TrialWorld, writes: u64, segments: u64) {
 }
 
 fn refused_probe(probe: Probe) -> RefusedProbe {
-    RefusedProbe { probe, why: "this user may not".into(), hint: "Be root.".into() }
+    RefusedProbe { probe, reason: "this user may not".into(), hint: "Be root.".into() }
 }
 
 /// Readings of the runtime at both ends of the window. `sockets`: names of the processes' sockets.

@@ -172,8 +172,11 @@ impl TrialWorld {
     pub(super) fn set_tracking(&mut self, entries: u64, dropped: u64) {
         let tracking = TrackingUse { entries, dropped, ..TrackingUse::default() };
         let network = NetworkUse { tracking: Some(tracking), ..NetworkUse::default() };
-        *self.drop_counters() =
-            PathUse { network: Some(network), tracking_most: Some(64), ..PathUse::default() };
+        *self.drop_counters() = PathUse {
+            network: Some(network),
+            max_tracking_entries: Some(64),
+            ..PathUse::default()
+        };
     }
 
     /// Sends bytes over a link of 1 Gbit/s.

@@ -235,7 +235,7 @@ impl Bench<'_> {
         Ok(missing)
     }
 
-    /// Returns the reason why a behaviour is unavailable here. `None`: it is available.
+    /// Returns the reason why a behaviour is unavailable here. `None`: the behaviour is available.
     fn unavailable_reason(&self, behaviour: &Behaviour, user: User) -> Option<String> {
         let has = |need| behaviour.needs.contains(&need);
         let may_limit = user == User::Root && may_make_groups(&Layout::read());
@@ -387,7 +387,7 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Reads the report of the only run in a folder. `None`: there is no run.
+/// Reads the report of the only run in a folder. `None`: the folder has no run.
 fn read_report(runs: &Path) -> anyhow::Result<Option<Report>> {
     let Some(run) = fs::read_dir(runs).ok().and_then(|mut entries| entries.next()) else {
         return Ok(None);

@@ -225,7 +225,8 @@ impl Drop for TemporaryBuilds<'_> {
     }
 }
 
-/// Returns the reason why the comparison is invalid regardless of gates. `None`: it is valid.
+/// Returns the reason why the comparison is invalid regardless of gates. `None`: the comparison is
+/// valid.
 fn invalid_reason(report: &Report) -> Option<String> {
     let invalid_trial = report.trials.iter().find(|trial| trial.has_wrong_responses());
     if let Some(trial) = invalid_trial {

@@ -73,7 +73,7 @@ fn input_files(args: &LoadArgs, files: &ReadableFiles) -> Inputs {
 /// file stays as it is.
 pub struct IntervalStream {
     output: StreamOutput,
-    /// The first line; `None`: it is written.
+    /// The first line; `None`: the line has been written.
     head: Option<String>,
 }
 

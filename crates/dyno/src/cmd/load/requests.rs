@@ -107,7 +107,7 @@ fn headers(args: &LoadArgs, protocol: Protocol) -> anyhow::Result<Vec<(String, S
 }
 
 /// Returns a note on requests that ask for another protocol, for display before the load. `None`:
-/// there are none.
+/// no request does.
 pub fn note_on_upgrade(workload: &Workload) -> Option<String> {
     let headers = workload.requests.iter().flat_map(|request| &request.headers);
     let (_, upgrade) =

@@ -328,7 +328,7 @@ fn utilisations(interval: &Interval) -> Vec<f64> {
 /// Returns a percentile (µs) of all due requests, or the longest known wait if it lies among the
 /// unanswered.
 fn percentile_us(response_times: &Percentiles, times: &Times, q: f64) -> Option<f64> {
-    if response_times.is_beyond(q) {
+    if response_times.is_unanswered(q) {
         response_times.longest_wait
     } else {
         quantile_of_due(response_times, times, q)
@@ -349,7 +349,7 @@ fn point(interval: &Interval) -> LivePoint {
         p90_us: percentile(0.9),
         p99_us: percentile(0.99),
         max_us: percentile(1.0),
-        beyond: [0.5, 0.9, 0.99, 1.0].map(|q| response_times.is_beyond(q)),
+        are_lower_bounds: [0.5, 0.9, 0.99, 1.0].map(|q| response_times.is_unanswered(q)),
         failed,
         send_lag_p99_us: micros(&interval.times.send_lag, 0.99),
         loop_lag_p99_us: micros(&interval.loop_lag, 0.99),

@@ -64,7 +64,7 @@ pub(super) fn pilot(
         return match plan_as(&run, suite, plan_of)? {
             Ok(plan) => Ok((run, plan)),
             Err(part) => Err(bad(format!(
-                "{}: its {part} differ from those of this suite, so its variance does not \
+                "{}: its {part} differ from this suite's, so its variance does not \
                  apply\nhint: run the present suite as the pilot",
                 path.display()
             ))),

@@ -109,7 +109,7 @@ impl WatchedServer {
         }
     }
 
-    /// Starts the eBPF programs. `None`: they are unavailable, and the reason is printed.
+    /// Starts the eBPF programs. `None`: the programs are unavailable, and the reason is printed.
     pub(super) fn start_probes(&self) -> Option<Arc<PartyMonitor>> {
         let choice = ObservationChoice { states: true, modes: false, calls: CallCounting::Sliced };
         let pids = self.sampler.pids();

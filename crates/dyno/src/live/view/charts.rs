@@ -129,7 +129,7 @@ impl View<'_> {
     /// Draws arrows where p99 lies among unanswered requests. The line is at the longest known
     /// wait, and the true p99 is above it.
     fn arrows(&mut self, cells: Rect, scale: &Scale, columns: &[Column]) {
-        for (i, column) in columns.iter().enumerate().filter(|(_, c)| c.beyond) {
+        for (i, column) in columns.iter().enumerate().filter(|(_, c)| c.p99_is_lower_bound) {
             let Some(us) = column.times[0] else { continue };
             let down = ((1.0 - scale.share(us)) * f64::from(cells.height)) as u16;
             let area =
@@ -165,21 +165,21 @@ impl View<'_> {
         };
         self.title(area, ("Response times", "  measured so far"), vec![Span::styled(note, FAINT)]);
         let Some(bins) = bins else { return self.axes(cells, &[], &[]) };
-        let most = bins.counts.iter().copied().max().unwrap_or(1).max(1);
+        let max = bins.counts.iter().copied().max().unwrap_or(1).max(1);
         let scale = Scale { low: bins.low_ns / 1e3, high: bins.high_ns / 1e3 };
         let ticks = scale.ticks(cells.width, 7);
         let ticks: Vec<_> = ticks.into_iter().map(|(cell, us)| (cell, time_label(us))).collect();
-        let share = percent(most as f64 / total.max(1) as f64);
+        let share = percent(max as f64 / total.max(1) as f64);
         self.axes(cells, &[(0, share), (cells.height, "0".into())], &ticks);
         for (i, n) in bins.counts.iter().enumerate() {
-            self.bar(cells, i as u16, *n as f64 / most as f64, self.palette.rate);
+            self.bar(cells, i as u16, *n as f64 / max as f64, self.palette.rate);
         }
         self.markers(cells, &bins);
     }
 
-    /// Marks p50 and p99 above the histogram. The name of p50 is left of its mark and that of p99
-    /// right of it, so that they never collide. Gutter and margin have room for a name at either
-    /// end.
+    /// Marks p50 and p99 above the histogram. The name of p50 is left of its mark and the name of
+    /// p99 right of it, so that they never collide. Gutter and margin have room for a name at
+    /// either end.
     fn markers(&mut self, cells: Rect, bins: &Bins) {
         let [p99, _, p50] = self.palette.times;
         for (share, text, left, colour) in [(0.99, "▾ p99", 0, p99), (0.5, "p50 ▾", 4, p50)] {
@@ -270,7 +270,7 @@ struct Column {
     /// The largest value of each of [`PERCENTILES`], in microseconds.
     times: [Option<f64>; 3],
     /// Whether p99 is only a lower bound.
-    beyond: bool,
+    p99_is_lower_bound: bool,
 }
 
 impl Column {
@@ -298,7 +298,7 @@ fn columns(model: &LiveModel, span_s: f64, width: u16) -> Vec<Column> {
             column.responses += overlap / per_s * point.rps;
             column.warmup = point.warmup;
             column.failed |= point.failed > 0;
-            column.beyond |= point.beyond[2];
+            column.p99_is_lower_bound |= point.are_lower_bounds[2];
             for (time, us) in column.times.iter_mut().zip(percentiles(point)) {
                 *time = larger(*time, us);
             }

@@ -167,7 +167,8 @@ impl View<'_> {
             ["requests/s", "response time p50", "p90", "p99", "max", "failed"].map(String::from);
         let current = model.points.last().map(|p| {
             let times = [p.p50_us, p.p90_us, p.p99_us, p.max_us];
-            let [p50, p90, p99, max] = std::array::from_fn(|i| time_text(times[i], p.beyond[i]));
+            let [p50, p90, p99, max] =
+                std::array::from_fn(|i| time_text(times[i], p.are_lower_bounds[i]));
             [rate(Some(p.rps)), p50, p90, p99, max, whole_number(p.failed)]
         });
         let [p50, p90, p99, max] =
@@ -199,7 +200,7 @@ impl View<'_> {
             return Line::raw(text).render(row(area, 0), self.buffer);
         };
         let p99 = match model.response(0.99) {
-            None => time_text(last.p99_us, last.beyond[2]),
+            None => time_text(last.p99_us, last.are_lower_bounds[2]),
             known => response_time_text(known),
         };
         let facts = [
@@ -260,7 +261,7 @@ mod tests {
             p90_us: Some(498.0),
             p99_us: Some(1_210.0),
             max_us: Some(9_800.0),
-            beyond: [false; 4],
+            are_lower_bounds: [false; 4],
             failed: u64::from(second == 12),
             send_lag_p99_us: Some(9.0),
             loop_lag_p99_us: Some(38.0),
@@ -329,8 +330,11 @@ mod tests {
 
     #[test]
     fn unanswered_requests_show_in_every_number() {
-        let last =
-            LivePoint { p99_us: Some(1.2e6), beyond: [false, false, true, true], ..point(21) };
+        let last = LivePoint {
+            p99_us: Some(1.2e6),
+            are_lower_bounds: [false, false, true, true],
+            ..point(21)
+        };
         let points = (1..=20).map(point).chain([last]).collect();
         let model = LiveModel { unanswered: 10, longest_wait_us: Some(1.2e6), points, ..model() };
         let screen = screen(120, 40, &model);

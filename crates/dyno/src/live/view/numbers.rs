@@ -59,7 +59,7 @@ pub(super) fn whole_number(n: u64) -> String {
 
 pub(super) fn response_time_text(wait: Option<LiveResponseTime>) -> String {
     match wait {
-        Some(LiveResponseTime::Beyond(us)) => time_text(Some(us), true),
+        Some(LiveResponseTime::LongerThan(us)) => time_text(Some(us), true),
         Some(LiveResponseTime::At(us)) => time(Some(us)),
         None => time(None),
     }

@@ -106,7 +106,7 @@ impl View<'_> {
             let failed = if p.warmup { p.failed } else { 0 };
             (sum.0.saturating_add(failed), sum.1.saturating_add(p.dropped))
         });
-        // During the warm-up the outcomes below are those of the warm-up.
+        // During the warm-up the outcomes below are of the warm-up.
         let in_warmup = if self.model.phase == LivePhase::Warmup { 0 } else { in_warmup };
         let attention = self.palette.attention;
         let mut classes: Vec<_> = self

@@ -98,7 +98,7 @@ pub struct Client<T> {
     receive: ReceiveWindow,
     heads: HeadDecoder,
     table: TableUse,
-    /// The highest stream that the peer will process; `None`: it has not sent GOAWAY.
+    /// The highest stream that the peer will process; `None`: the peer has not sent GOAWAY.
     last_stream: Option<u32>,
     reading: ReadState,
     /// The beginning of a frame that has not arrived whole.
@@ -152,7 +152,7 @@ impl<T> Client<T> {
     ) -> (Self, StreamKey) {
         let mut client = Client::new(settings, shared_bytes, io);
         let key = client.add_stream(kind, wants_fields, data);
-        io.counts.most_streams = io.counts.most_streams.max(1);
+        io.counts.max_open_streams = io.counts.max_open_streams.max(1);
         (client, key)
     }
 
@@ -217,7 +217,7 @@ impl<T> Client<T> {
         let sent = &mut io.counts.sent;
         sent.count(Kind::Headers);
         sent.field_bytes += u64::from(request.field_bytes);
-        io.counts.most_streams = io.counts.most_streams.max(self.streams.len() as u64);
+        io.counts.max_open_streams = io.counts.max_open_streams.max(self.streams.len() as u64);
         let max_payload = self.peer.max_frame_size as usize;
         let end = request.body.is_empty();
         let mut updated = Vec::new();

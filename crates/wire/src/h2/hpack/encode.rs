@@ -74,7 +74,8 @@ pub fn put_field(name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8
     put_reference(static_index(name, value), name, value, indexing, out);
 }
 
-/// The index of the static entry with this name and value, and that of the first with this name.
+/// The index of the static entry with this name and value, and the index of the first entry with
+/// this name.
 #[must_use]
 pub fn static_index(name: &[u8], value: &[u8]) -> (Option<usize>, Option<usize>) {
     let Some(first) = STATIC_TABLE.iter().position(|entry| entry.0.as_bytes() == name) else {

@@ -7,8 +7,10 @@ use thiserror::Error;
 pub enum HpackError {
     #[error("a field refers to index 0 (RFC 7541 §6.1)")]
     IndexZero,
-    #[error("a field refers to an index beyond the static and the dynamic table (RFC 7541 §2.3.3)")]
-    IndexBeyondTables,
+    #[error(
+        "a field refers to an index outside of the static and the dynamic table (RFC 7541 §2.3.3)"
+    )]
+    IndexOutOfRange,
     #[error("an integer needs more than 32 bits or is padded too far (RFC 7541 §5.1)")]
     IntegerTooLarge,
     #[error("the header block ends inside a field (RFC 7541 §6)")]

@@ -159,7 +159,7 @@ impl DynamicTable {
             return Ok((name.as_bytes(), value.as_bytes()));
         }
         let entry =
-            self.entries.get(position - STATIC_TABLE.len()).ok_or(HpackError::IndexBeyondTables)?;
+            self.entries.get(position - STATIC_TABLE.len()).ok_or(HpackError::IndexOutOfRange)?;
         Ok(self.strings(entry))
     }
 

@@ -287,7 +287,7 @@ impl CurlCommand {
         Ok(url)
     }
 
-    /// Returns the headers of other options, then those of -H, which replace them.
+    /// Returns the headers of other options, then the headers of -H, which replace them.
     fn headers(&self, content_type: Option<String>) -> Vec<(String, String)> {
         let mut option_headers = self.option_headers.clone();
         option_headers.push(("Cookie", self.cookies.join(";")));
@@ -367,7 +367,7 @@ fn unescape_globs(url: &str) -> Result<String, String> {
     Ok(escapes.iter().fold(url.into(), |url: String, escape| url.replace(escape, &escape[1..])))
 }
 
-/// Escapes characters beyond ASCII in the path, as curl does. The query is not changed.
+/// Escapes non-ASCII characters in the path, as curl does. The query is not changed.
 fn ascii_path(url: &str) -> String {
     let (path, query) = url.split_at(url.find('?').unwrap_or(url.len()));
     // The host is not changed.
