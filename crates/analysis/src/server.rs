@@ -473,7 +473,8 @@ impl ServerUse {
         interval.cpu.filter(|cpu| *cpu > 0.0)
     }
 
-    /// Returns the share of the server's CPU time that threads of a role used: 0 to 1. `None`: no such threads, or CPU time is 0 or unknown.
+    /// Returns the share of the server's CPU time that threads of a role used: 0 to 1. `None`: no
+    /// such threads, or CPU time is 0 or unknown.
     #[must_use]
     pub fn role_share(&self, role: &str) -> Option<f64> {
         let role_s = self.by_thread_role.get(role)?.cpu_s;

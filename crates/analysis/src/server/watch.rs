@@ -96,8 +96,8 @@ fn is_lower_bound(per_s: f64, standard_error: Option<f64>) -> bool {
 }
 
 impl Syscalls {
-    /// Returns the standard error of the rate as a share of it. `None`: a single slice does not show
-    /// it.
+    /// Returns the standard error of the rate as a share of the rate. `None`: a single slice does
+    /// not show it.
     #[must_use]
     pub fn error_share(&self) -> Option<f64> {
         let error = self.per_s_standard_error?;

@@ -184,7 +184,9 @@ pub(super) fn method(report: &Report, withheld: Withheld) -> Markup {
         (limits(report))
         h3 { "What could not be measured here" } "\n"
         ul {
-            @for m in &run.facts.missing { li { b { (m.measurement) } ": " (m.reason) ". " (m.hint) } }
+            @for missing in &run.facts.missing {
+                li { b { (missing.measurement) } ": " (missing.reason) ". " (missing.hint) }
+            }
         }
         "\n"
         (observation_cost(report))

@@ -1,0 +1,96 @@
+//! Formats ratios of two subjects, with their intervals or ranges.
+
+use dyno_analysis::baseline::{Comparison, PairEstimate};
+use dyno_analysis::overview::OverviewRow;
+use dyno_analysis::peak::RatioBound;
+use dyno_analysis::report::Report;
+use dyno_analysis::stats::{PairUnit, Repeated};
+
+/// Returns the ratio of throughput, and what its ends are. Of a bound only one end is a bound, too.
+pub(super) fn ratio_with_uncertainty(report: &Report, c: &Comparison) -> (String, String) {
+    let (spread, scope) = match interval_of_all_pairs(c.throughput) {
+        Some(interval) if report.run.at_every_look => {
+            (Some(interval), "95 % interval that allows for early stopping".to_string())
+        }
+        Some(interval) => (Some(interval), interval_text(report, c).to_string()),
+        None => (c.throughput_ratio.spread(), ratio_range_text(report, c)),
+    };
+    let Some((low, high)) = spread else { return (String::new(), scope) };
+    let is_single = c.throughput_ratio.values.len() == 1;
+    let end_of = |end: &str| match is_single {
+        true => scope.clone(),
+        false => format!("{end} end of the {scope}"),
+    };
+    match c.throughput_bound {
+        RatioBound::AtLeast => (format!("at least {}", ratio(low)), end_of("lower")),
+        RatioBound::AtMost => (format!("at most {}", ratio(high)), end_of("upper")),
+        RatioBound::Exact | RatioBound::Unknown => (ends(low, high, ratio), scope),
+    }
+}
+
+/// Formats `, with 0.39 (0.37–0.41) times the CPU per request`. The text is empty if the ratio is
+/// unknown.
+pub(super) fn cpu_clause(c: &Comparison) -> String {
+    let Some(median) = c.cpu_per_request_ratio.median else { return String::new() };
+    let (median, range) = match (c.cpu, interval_of_all_pairs(c.cpu)) {
+        (Some(estimate), Some((low, high))) => {
+            (estimate.estimate.ratio, Some(ends(low, high, ratio)))
+        }
+        _ => (median, range(&c.cpu_per_request_ratio, ratio)),
+    };
+    let median = ratio(median);
+    let range = range
+        .filter(|range| *range != median)
+        .map_or_else(String::new, |range| format!(" ({range})"));
+    format!(", with {median}{range} times the CPU per request")
+}
+
+/// Returns the interval that is corrected for all pairs of subjects, so that it agrees with ties.
+/// `None`: too few launches.
+fn interval_of_all_pairs(estimate: Option<PairEstimate>) -> Option<(f64, f64)> {
+    estimate.filter(|pairs| pairs.unit == PairUnit::Launches)?.interval_of_all
+}
+
+fn interval_text(report: &Report, c: &Comparison) -> &'static str {
+    let is_compared = |row: &&OverviewRow| {
+        !row.control && row.workload == c.workload && row.highest_throughput().is_some()
+    };
+    let has_others = report.overview.iter().filter(is_compared).count() > 2;
+    if has_others { "95 % interval, corrected for all pairs of subjects" } else { "95 % interval" }
+}
+
+/// Describes the range of a ratio that has no interval of the mean.
+fn ratio_range_text(report: &Report, c: &Comparison) -> String {
+    let repeats = c.throughput_ratio.values.len();
+    let kind = if c.throughput_bound == RatioBound::Exact { "valid repeats" } else { "repeats" };
+    match c.throughput_ratio.interval {
+        // If the run may stop after every repeat, the interval of the median does not hold.
+        Some(_) if report.run.at_every_look => {
+            format!("range of {repeats} repeats, a number that depends on the results")
+        }
+        Some(_) => "95 % interval".to_string(),
+        None if repeats == 1 => "one repeat, so no interval".to_string(),
+        None => format!("range of {repeats} {kind}, too few for an interval"),
+    }
+}
+
+pub(super) fn ratio(r: f64) -> String {
+    if r >= 10.0 {
+        format!("{r:.0}")
+    } else if r >= 0.1 {
+        format!("{r:.2}")
+    } else {
+        format!("{r:.3}")
+    }
+}
+
+/// Formats a range: `2.1–2.3`, or one value if both ends read the same.
+pub(super) fn range(q: &Repeated, show: impl Fn(f64) -> String) -> Option<String> {
+    let (low, high) = q.spread()?;
+    Some(ends(low, high, show))
+}
+
+pub(super) fn ends(low: f64, high: f64, show: impl Fn(f64) -> String) -> String {
+    let (low, high) = (show(low), show(high));
+    if low == high { low } else { format!("{low}–{high}") }
+}
