@@ -66,11 +66,15 @@ pub(crate) fn sweep(base: &Path) {
 }
 
 /// Removes a folder that dyno created, with all that is in it. Servers and builds may have mounted
-/// other folders below it. They are unmounted first, because their files are not dyno's.
+/// other folders below it. They are unmounted first, because their files are not dyno's. Of a link
+/// in place of the folder only the link is removed.
 ///
 /// # Errors
 /// Something is still mounted below it, or a file cannot be removed.
 pub fn remove(folder: &Path) -> io::Result<()> {
+    if std::fs::symlink_metadata(folder)?.is_symlink() {
+        return std::fs::remove_file(folder);
+    }
     unmount_below(folder)?;
     match std::fs::remove_dir_all(folder) {
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
@@ -79,6 +83,38 @@ pub fn remove(folder: &Path) -> io::Result<()> {
         }
         result => result,
     }
+}
+
+/// Unmounts everything at or below a folder, so that removing it leaves the mounted files alone.
+///
+/// # Errors
+/// Something cannot be unmounted.
+pub fn unmount_below(folder: &Path) -> io::Result<()> {
+    let real = folder.canonicalize()?;
+    loop {
+        let points = mounts_below(&real)?;
+        let Some(last) = points.last() else { return Ok(()) };
+        // A shared mount has peers, such as the /dev of which it is a recursive copy. Without this,
+        // what is unmounted below it would be unmounted below its peers, too.
+        for point in &points {
+            crate::sys::make_private(point).or_else(ignore_gone).map_err(|e| named(point, &e))?;
+        }
+        // What was mounted last is unmounted first: other mounts may be below or under it. One at a
+        // time, because the mount under it may be shared as well.
+        if !points.iter().rev().any(|point| crate::sys::unmount(point).is_ok()) {
+            return Err(named(last, &io::ErrorKind::ResourceBusy.into()));
+        }
+    }
+}
+
+/// Ignores that nothing is mounted at a path any more.
+fn ignore_gone(error: io::Error) -> io::Result<()> {
+    let is_gone = matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT));
+    if is_gone { Ok(()) } else { Err(error) }
+}
+
+fn named(point: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: cannot be unmounted: {error}", point.display()))
 }
 
 /// Makes all folders below a folder writable for this user, and the folder itself. Some programs
@@ -90,26 +126,6 @@ fn make_writable(folder: &Path) {
     // The type of a link is not that of its target.
     let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     entries.filter(is_folder).for_each(|entry| make_writable(&entry.path()));
-}
-
-/// Unmounts everything at or below a folder, so that removing it leaves the mounted files alone.
-///
-/// # Errors
-/// Something cannot be unmounted.
-pub fn unmount_below(folder: &Path) -> io::Result<()> {
-    let real = folder.canonicalize()?;
-    // What was mounted last is unmounted first: other mounts may be below or under it.
-    for point in mounts_below(&real)?.iter().rev() {
-        crate::sys::unmount(point).map_err(|e| named(point, "cannot be unmounted", &e))?;
-    }
-    match mounts_below(&real)?.first() {
-        Some(point) => Err(named(point, "is still mounted", &io::ErrorKind::ResourceBusy.into())),
-        None => Ok(()),
-    }
-}
-
-fn named(path: &Path, problem: &str, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {problem}: {error}", path.display()))
 }
 
 /// Returns the mount points at or below a folder, in the order in which they were mounted.
@@ -377,6 +393,46 @@ mod tests {
         assert_eq!(fs::read_to_string(data.join("sub/file")).unwrap(), "precious");
         assert_eq!(mounts_below(root.path()).unwrap(), [PathBuf::new(); 0]);
         assert_eq!(remove(&folder).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    /// The recursive copy of a shared mount is unmounted, and the mounts below the original stay.
+    #[test]
+    fn removal_keeps_mounts_of_peers() {
+        if user() != 0 {
+            return not_run("mounts: only root makes them");
+        }
+        let root = tempfile::tempdir().unwrap();
+        let [folder, original] = ["folder", "original"].map(|name| root.path().join(name));
+        fs::create_dir_all(folder.join("at")).unwrap();
+        fs::create_dir(&original).unwrap();
+        let mount = |options: &[&str], paths: &[&Path]| {
+            assert!(Command::new("mount").args(options).args(paths).status().unwrap().success());
+        };
+        mount(&["-t", "tmpfs", "tmpfs"], &[&original]);
+        mount(&["--make-shared"], &[&original]);
+        fs::create_dir(original.join("sub")).unwrap();
+        mount(&["-t", "tmpfs", "tmpfs"], &[&original.join("sub")]);
+        fs::write(original.join("sub/file"), "precious").unwrap();
+        mount(&["--rbind"], &[&original, &folder.join("at")]);
+        let removed = remove(&folder);
+        let content = fs::read_to_string(original.join("sub/file"));
+        unmount_below(&original).unwrap();
+        assert_eq!(content.unwrap(), "precious");
+        assert!(removed.is_ok() && !folder.exists(), "{removed:?}");
+    }
+
+    #[test]
+    fn removal_of_link_keeps_its_target() {
+        let root = tempfile::tempdir().unwrap();
+        let [link, target] = ["link", "target"].map(|name| root.path().join(name));
+        fs::create_dir(&target).unwrap();
+        fs::write(target.join("file"), "precious").unwrap();
+        fs::set_permissions(&target, Permissions::from_mode(0o500)).unwrap();
+        symlink(&target, &link).unwrap();
+        remove(&link).unwrap();
+        assert!(!link.exists() && target.join("file").exists());
+        assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o500);
+        fs::set_permissions(&target, Permissions::from_mode(0o700)).unwrap();
     }
 
     #[test]

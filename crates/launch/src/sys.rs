@@ -225,6 +225,14 @@ pub(crate) fn reap(pid: u32) {
     unsafe { libc::waitpid(pid as libc::pid_t, std::ptr::null_mut(), libc::WNOHANG) };
 }
 
+/// Detaches a mount from its peers, so that they no longer share mounts below it.
+pub(crate) fn make_private(point: &Path) -> io::Result<()> {
+    let path = CString::new(point.as_os_str().as_bytes())?;
+    let (none, flags) = (std::ptr::null(), libc::MS_PRIVATE);
+    // SAFETY: the path ends with a null byte and outlives the call. The kernel ignores the others.
+    check(unsafe { libc::mount(none, path.as_ptr(), none, flags, none.cast()) }).map(drop)
+}
+
 /// Unmounts what is mounted at a path last. Files that are still open stay usable.
 pub(crate) fn unmount(point: &Path) -> io::Result<()> {
     let path = CString::new(point.as_os_str().as_bytes())?;

@@ -257,7 +257,8 @@ impl Drop for WorkTrees<'_> {
         let interrupts = Interrupts::new();
         let supervision = Supervision { guard: self.guard, interrupts: &interrupts };
         // Git would remove the files of mounted folders.
-        if folder::unmount_below(&self.folder).is_err() {
+        let unmounted = folder::unmount_below(&self.folder);
+        if unmounted.is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
             return;
         }
         for tree in &self.trees {
