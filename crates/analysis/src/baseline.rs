@@ -65,8 +65,8 @@ pub struct Comparison {
     /// starts.
     pub tie: bool,
     /// Whether `throughput_ratio` is a bound, because repeats of one of the two do not count for
-    /// reasons outside of the server. Its repeats that only the generator limited are then part of
-    /// the ratio.
+    /// reasons outside of the server. If only one of the two may do more, its repeats that only the
+    /// generator limited are part of the ratio.
     pub throughput_bound: RatioBound,
 }
 

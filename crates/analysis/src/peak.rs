@@ -19,7 +19,7 @@ use crate::trial::TrialResult;
 
 /// Minimum share of the peak that invalid repeats of a step with fewer requests in flight must have
 /// reached for the step to be a candidate.
-const NEAR_PEAK: f64 = 0.5;
+pub(crate) const NEAR_PEAK: f64 = 0.5;
 
 /// Relation of a peak to the server's maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]

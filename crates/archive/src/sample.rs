@@ -329,7 +329,7 @@ pub struct CallsUse {
 /// Sums over the rates of slices, from which the error of an estimate follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SliceRates {
-    /// Number of slices.
+    /// Number of slices after a gap.
     slices: u128,
     /// Sum of their rates, calls per second.
     sum: u128,
@@ -339,8 +339,12 @@ pub struct SliceRates {
 }
 
 impl SliceRates {
-    /// Adds a slice after a gap without counting, nanoseconds.
+    /// Adds a slice after a gap without counting, nanoseconds. A slice without a gap stands only for
+    /// itself, and is left out.
     pub fn add(&mut self, calls_per_s: u64, gap_ns: u64) {
+        if gap_ns == 0 {
+            return;
+        }
         let (rate, gap_ns) = (u128::from(calls_per_s), u128::from(gap_ns));
         self.slices += 1;
         self.sum += rate;
@@ -356,6 +360,17 @@ impl SliceRates {
             sum: self.sum.saturating_sub(base.sum),
             squares: self.squares.saturating_sub(base.squares),
             gap_squares: self.gap_squares.saturating_sub(base.gap_squares),
+        }
+    }
+
+    /// Adds the sums of another stretch of time.
+    #[must_use]
+    pub const fn merge(&self, other: &SliceRates) -> SliceRates {
+        SliceRates {
+            slices: self.slices + other.slices,
+            sum: self.sum + other.sum,
+            squares: self.squares + other.squares,
+            gap_squares: self.gap_squares + other.gap_squares,
         }
     }
 

@@ -9,7 +9,7 @@ use dyno_archive::plan::{Capacity, CapacityFailures, Plan};
 
 use crate::caveat::Severity;
 use crate::grid::{Cell, Grid};
-use crate::peak::lower_bounds;
+use crate::peak::{NEAR_PEAK, lower_bounds};
 use crate::report::Report;
 use crate::trial::TrialResult;
 
@@ -20,8 +20,10 @@ pub struct MissingCapacity {
     pub workload: String,
     /// Name of the arm.
     pub subject: String,
-    /// Why it has no valid step.
+    /// Why it has no valid step, or why it may do more than its best one.
     pub reason: String,
+    /// Whether the subject's best step shows only what the generator could do.
+    pub is_limited: bool,
 }
 
 /// Returns the slowest subject of each workload with closed loops, and its peak throughput: the
@@ -57,20 +59,22 @@ pub fn missing_capacities(plan: &Plan, report: &Report) -> Vec<MissingCapacity> 
     let grid = Grid::new(&report.trials);
     let missing = |workload: usize| {
         let slowest_rps = slowest_subject(plan, &grid, workload).map(|slowest| slowest.rps);
-        let is_known = |arm: usize| {
-            let peak = peak_throughput(plan, &grid, (arm, workload));
-            peak.is_some_and(|peak| {
-                !peak.is_lower_bound || slowest_rps.is_some_and(|slowest| peak.rps >= slowest)
-            })
-        };
-        let arms = loaded_arms(plan, workload).into_iter();
-        arms.filter(|arm| !is_known(*arm))
-            .map(|arm| MissingCapacity {
+        let missing = |arm: usize| {
+            let limited = match peak_throughput(plan, &grid, (arm, workload)) {
+                Some(peak) if !peak.is_lower_bound => return None,
+                Some(peak) if slowest_rps.is_some_and(|slowest| peak.rps >= slowest) => {
+                    return None;
+                }
+                peak => peak.and_then(|_| limit_reason(report, (arm, workload))),
+            };
+            Some(MissingCapacity {
                 workload: plan.workloads[workload].name.clone(),
                 subject: plan.arms[arm].name.clone(),
-                reason: missing_reason(plan, report, (arm, workload)),
+                is_limited: limited.is_some(),
+                reason: limited.unwrap_or_else(|| missing_reason(plan, report, (arm, workload))),
             })
-            .collect::<Vec<_>>()
+        };
+        loaded_arms(plan, workload).into_iter().filter_map(missing).collect::<Vec<_>>()
     };
     (0..plan.workloads.len()).flat_map(missing).collect()
 }
@@ -123,8 +127,8 @@ struct PeakThroughput {
     /// Median over the starts, responses per second. Starts in which the generator was the limit
     /// count with what they reached at least.
     rps: f64,
-    /// Whether the generator was the limit of half of these starts or more, so that the median is
-    /// theirs.
+    /// Whether the generator was the limit of half of the repeats or more of this step, or of
+    /// another one that may be higher.
     is_lower_bound: bool,
 }
 
@@ -134,17 +138,32 @@ fn peak_throughput(
     grid: &Grid<'_>,
     (arm, workload): (usize, usize),
 ) -> Option<PeakThroughput> {
-    let peak = |cell: &Cell<'_>| {
+    let throughput = |cell: &Cell<'_>| {
         let rps = lower_bounds(cell).repeated().median?;
         let valid = cell.valid().count();
         let limited = cell.trials().iter().filter(|t| t.is_limited_by_generator()).count();
-        Some(PeakThroughput { rps, is_lower_bound: limited >= valid })
+        Some((rps, limited >= valid))
     };
-    grid.steps(arm, workload)
+    let steps: Vec<(f64, bool)> = grid
+        .steps(arm, workload)
         .filter(|(key, _)| plan.load.steps[key.step].arrivals.is_closed())
-        .filter_map(|(_, cell)| peak(cell))
-        .filter(|peak| peak.rps > 0.0)
-        .max_by(|a, b| a.rps.total_cmp(&b.rps))
+        .filter_map(|(_, cell)| throughput(cell))
+        .filter(|(rps, _)| *rps > 0.0)
+        .collect();
+    let rps = steps.iter().map(|(rps, _)| *rps).reduce(f64::max)?;
+    let may_be_higher =
+        |(limited_rps, is_limited): &(f64, bool)| *is_limited && *limited_rps >= NEAR_PEAK * rps;
+    Some(PeakThroughput { rps, is_lower_bound: steps.iter().any(may_be_higher) })
+}
+
+/// Returns why the generator was the limit of an arm's load with a workload. `None`: it was not.
+fn limit_reason(report: &Report, (arm, workload): (usize, usize)) -> Option<String> {
+    let trials = report.trials.iter().filter(|trial| {
+        (trial.cell.arm, trial.cell.workload) == (arm, workload) && trial.is_limited_by_generator()
+    });
+    let mut caveats = trials.flat_map(|trial| &trial.caveats);
+    let limit = caveats.find(|caveat| caveat.code.is_generator_limit())?;
+    Some(format!("{}: {}", limit.code.name(), limit.message))
 }
 
 /// Returns why an arm has no valid closed loop of a workload.
@@ -247,6 +266,8 @@ mod tests {
         let names: Vec<_> = missing.iter().map(|m| (&*m.workload, &*m.subject)).collect();
         assert_eq!(names, [("w", "slow"), ("v", "slow")]);
         assert!(missing[0].reason.starts_with("generator_busy: "), "{}", missing[0].reason);
+        let (missing, _) = results(0, 3);
+        assert!(missing.iter().all(|m| m.is_limited && m.reason.starts_with("generator_busy: ")));
         // Two of five repeats leave the median to valid ones.
         assert_eq!(results(0, 2), (vec![], vec!["slow".into(), "slow".into()]));
         // A faster subject may be faster still.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::Sample;
-use dyno_archive::sample::{CallUse, CallsUse, CgroupUse, NetworkUse, Party};
+use dyno_archive::sample::{CallUse, CallsUse, CgroupUse, NetworkUse, Party, SliceRates};
 use dyno_archive::syscall::{Amount, amount, hides_bytes};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -69,6 +69,10 @@ pub struct Syscalls {
     /// Standard error of `per_s`, because calls between slices are estimated; 0: all calls were
     /// counted. `None`: there was one slice only.
     pub per_s_standard_error: Option<f64>,
+    /// Sums over the slices, for the error of several stretches of time together.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub slice_rates: SliceRates,
     /// Rates are lower bounds: counting takes 5 % of a CPU or more, so the program makes fewer
     /// calls while they are counted, and the standard error is at most 10 % of `per_s`.
     pub is_lower_bound: bool,
@@ -122,16 +126,14 @@ impl Syscalls {
         let by_name = names
             .into_iter()
             .map(|name| (name.clone(), mean(count(&self, name), count(next, name))));
-        // The errors of different slices are independent, so their squares add up.
-        let calls_error = |calls: &Syscalls| Some(calls.per_s_standard_error? * calls.counted_s);
-        let per_s_standard_error = calls_error(&self)
-            .zip(calls_error(next))
-            .map(|(here, there)| here.hypot(there) / counted_s);
+        let slice_rates = self.slice_rates.merge(&next.slice_rates);
+        let per_s_standard_error = slice_rates.standard_error().map(|calls| calls / counted_s);
         let per_s = mean(self.per_s, next.per_s);
         Syscalls {
             counted_s,
             per_s,
             per_s_standard_error,
+            slice_rates,
             is_lower_bound: is_lower_bound(per_s, per_s_standard_error)
                 || self.is_lower_bound && next.is_lower_bound,
             by_name_per_s: by_name.collect(),
@@ -155,12 +157,13 @@ impl Syscalls {
             matching.map(|(_, call)| call.returned).sum::<Option<u64>>().map(per_s)
         };
         let all_per_s = per_s(calls.values().map(|call| call.count).sum());
-        let error = last.slice_rates.since(&first.slice_rates).standard_error();
-        let per_s_standard_error = error.map(|calls| calls / counted_s);
+        let slice_rates = last.slice_rates.since(&first.slice_rates);
+        let per_s_standard_error = slice_rates.standard_error().map(|calls| calls / counted_s);
         Some(Syscalls {
             counted_s,
             per_s: all_per_s,
             per_s_standard_error,
+            slice_rates,
             is_lower_bound: is_lower_bound(all_per_s, per_s_standard_error),
             by_name_per_s: calls
                 .iter()
@@ -380,8 +383,14 @@ mod tests {
         assert!((bursts.per_s_standard_error.unwrap() - 384_000.0).abs() < 1.0, "{bursts:?}");
         assert!(bursts.is_rough() && !bursts.is_lower_bound, "{bursts:?}");
         let both = bursts.clone().merge(&even);
-        assert!((both.per_s_standard_error.unwrap() - 192_000.0).abs() < 100.0, "{both:?}");
+        assert!((both.per_s_standard_error.unwrap() - 177_767.0).abs() < 1.0, "{both:?}");
         assert!(both.is_rough() && !both.is_lower_bound);
+        // A stretch with one slice does not show an error, but both together do.
+        let mut last = CallsUse { counted_ns: 1_000_000_000, ..CallsUse::default() };
+        last.slice_rates.add(400_000, 240_000_000);
+        let single = Syscalls::from_readings(&CallsUse::default(), &last).unwrap();
+        assert_eq!(single.per_s_standard_error, None);
+        assert!(single.clone().merge(&single).per_s_standard_error.is_some());
     }
 
     #[test]

@@ -224,7 +224,7 @@ fn capacities_of(
 ) -> anyhow::Result<MeasuredFirst> {
     let plan = &run.header.plan;
     let missing = missing_capacities(plan, report);
-    if let Some(MissingCapacity { workload, subject, reason }) = missing.first() {
+    if let Some(MissingCapacity { workload, subject, reason, is_limited }) = missing.first() {
         let mut others: Vec<&str> = missing.iter().map(|m| m.subject.as_str()).collect();
         others.retain(|other| other != subject);
         others.dedup();
@@ -233,10 +233,17 @@ fn capacities_of(
             false => format!(". The same holds for {}", others.join(", ")),
         };
         let reason = reason.lines().next().unwrap_or_default().trim_end_matches('.');
+        let (problem, remedy) = match is_limited {
+            true => (
+                "the generator was the limit of",
+                "give the generator more CPUs (`cpuset` under `[limits]` names the servers')",
+            ),
+            false => ("has no valid closed-loop step of", "fix the subject"),
+        };
         anyhow::bail!(
-            "workload {workload:?}: has no valid closed-loop step of {subject} ({reason}), so the \
-             capacity for its rates is unknown{others}\nhint: see the reasons with: dyno report \
-             {path}\nhint: fix the subject, or leave it out with --only"
+            "workload {workload:?}: {problem} {subject} ({reason}), so the capacity for its rates \
+             is unknown{others}\nhint: see the reasons with: dyno report {path}\nhint: {remedy}, or \
+             leave it out with --only"
         );
     }
     let capacities = slowest_subjects(plan, report);

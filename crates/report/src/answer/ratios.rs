@@ -16,8 +16,8 @@ pub(super) fn ratio_with_uncertainty(report: &Report, c: &Comparison) -> (String
         None => (c.throughput_ratio.spread(), ratio_range_text(report, c)),
     };
     let Some((low, high)) = spread else { return (String::new(), scope) };
-    let is_single = c.throughput_ratio.values.len() == 1;
-    let end_of = |end: &str| match is_single {
+    let is_point = low.total_cmp(&high).is_eq();
+    let end_of = |end: &str| match is_point {
         true => scope.clone(),
         false => format!("{end} end of the {scope}"),
     };
@@ -66,7 +66,7 @@ fn ratio_range_text(report: &Report, c: &Comparison) -> String {
     match c.throughput_ratio.interval {
         // If the run may stop after every repeat, the interval of the median does not hold.
         Some(_) if report.run.at_every_look => {
-            format!("range of {repeats} repeats, a number that depends on the results")
+            format!("interval of {repeats} repeats, a number that depends on the results")
         }
         Some(_) => "95 % interval".to_string(),
         None if repeats == 1 => "one repeat, so no interval".to_string(),

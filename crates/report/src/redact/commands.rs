@@ -13,6 +13,8 @@ enum ValueKind {
     Header,
     /// `user:password`.
     User,
+    /// `file:password`.
+    KeyFile,
     /// Only a secret.
     Secret,
     /// A body.
@@ -40,8 +42,8 @@ const OPTIONS: [SecretOption; 3] = [
 ];
 
 const CURL_OPTIONS: [SecretOption; 18] = [
-    option(Some('E'), "--cert", ValueKind::Secret),
-    option(None, "--proxy-cert", ValueKind::Secret),
+    option(Some('E'), "--cert", ValueKind::KeyFile),
+    option(None, "--proxy-cert", ValueKind::KeyFile),
     option(None, "--pass", ValueKind::Secret),
     option(None, "--proxy-pass", ValueKind::Secret),
     option(Some('H'), "--header", ValueKind::Header),
@@ -127,16 +129,27 @@ impl Secrets {
     fn option_value(&mut self, kind: ValueKind, value: &str) -> String {
         match (kind, value.split_once(':')) {
             (ValueKind::Header, _) => self.header_line(value),
-            (ValueKind::User, Some((user, password))) if !is_user_secret(user, password) => {
-                format!("{user}:{}", self.withhold(password))
+            (ValueKind::User, Some((user, password))) => {
+                let is_secret = is_user_secret(user, password);
+                let user = if is_secret { self.withhold(user) } else { user.into() };
+                format!("{user}:{}", self.withhold_part(password))
             }
             (ValueKind::User, None) if !is_user_secret(value, value) => value.into(),
-            (ValueKind::User, _) => self.withhold(value),
+            (ValueKind::User, None) => self.withhold(value),
+            (ValueKind::KeyFile, Some((file, password))) => {
+                format!("{file}:{}", self.withhold_part(password))
+            }
+            (ValueKind::KeyFile, None) => value.into(),
             (ValueKind::Secret, _) => self.withhold(value),
             // The dollar of a shell's `$'…'` is still there.
             (ValueKind::Body, _) => self.fields(value.strip_prefix('$').unwrap_or(value)),
             (ValueKind::Request, _) => self.request_line(value),
         }
+    }
+
+    /// Withholds a part of a value, which may be empty.
+    fn withhold_part(&mut self, part: &str) -> String {
+        if part.is_empty() { String::new() } else { self.withhold(part) }
     }
 
     /// Withholds secrets in `WEIGHT METHOD PATH BODY`.

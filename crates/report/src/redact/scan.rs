@@ -282,7 +282,7 @@ fn curl_user_spans(text: &str) -> Vec<Span> {
         let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
         // Other programs take a group there: `docker run -u app:app`, `-u 1000:1000`.
         let is_password = !(password.starts_with("//") || is_number(user) && is_number(password));
-        let is_curl = line.contains("curl") || looks_random(password) || is_alone;
+        let is_curl = line.contains("curl") || looks_random(password);
         let end = at + flag.len() + text[at + flag.len()..].find(word)? + word.len();
         let secret = if is_user_secret(user, password) { word } else { password };
         let range = end - secret.len()..end;

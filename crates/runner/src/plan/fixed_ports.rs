@@ -1,6 +1,6 @@
 //! Checks that no two servers that run at the same time have the same fixed port.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::plan::Plan;
 use dyno_subject::definition::Definition;
@@ -26,7 +26,10 @@ pub(super) fn check(
                 arm.backends.iter().map(|i| (&*plan.backends[*i].name, &backends[*i]));
             for (name, definition) in subject.chain(backend_programs) {
                 let start = &definition.start;
-                for port in [start.port, start.tls_port].into_iter().flatten() {
+                // One server may have one port for both.
+                let ports: BTreeSet<u16> =
+                    [start.port, start.tls_port].into_iter().flatten().collect();
+                for port in ports {
                     if let Some(other) = names_by_port.insert(port, name) {
                         return Err(port_mistake(port, [other, name], group.len() > 1));
                     }

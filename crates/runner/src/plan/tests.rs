@@ -74,7 +74,7 @@ fn error_with_fixed_ports(keys: &str) -> Option<String> {
         let folder = root.path().join(name);
         std::fs::create_dir(&folder).unwrap();
         let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\"]\nport = \
-                    8080\n";
+                    8080\ntls_port = 8080\n";
         std::fs::write(folder.join("subject.toml"), text).unwrap();
     }
     let suite = SuiteFile::parse(Path::new("s.toml"), keys, &[]).unwrap();
