@@ -413,6 +413,7 @@ mod tests {
         plan.trials = vec![plan::Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 }];
         plan.load.steps = vec![fixture::step(plan::Arrivals::Closed)];
         let mut load = fixture::record(0);
+        load.connections.opened = 0;
         let failed = refusals + resets;
         (load.books.scheduled, load.books.started, load.books.failed) = (failed, failed, failed);
         let outcomes = &mut load.intervals[0].outcomes;
