@@ -221,9 +221,8 @@ pub(crate) fn trial(
     record: &TrialRecord,
     co_runners: &CoRunners,
 ) -> TrialResult {
-    let without_strays = strays::without_group_counters(&record.load)
-        .map(|load| TrialRecord { load, ..record.clone() });
-    let record = without_strays.as_ref().unwrap_or(record);
+    let record = without_strays(record);
+    let record = &*record;
     let planned = plan.trials[record.trial];
     let launch = &plan.launches[planned.launch];
     let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));
@@ -281,6 +280,14 @@ pub(crate) fn trial(
         load,
         server,
         backends,
+    }
+}
+
+/// Returns a trial without the counters of a control group that processes have left.
+fn without_strays(record: &TrialRecord) -> Cow<'_, TrialRecord> {
+    match strays::without_group_counters(&record.load) {
+        Some(load) => Cow::Owned(TrialRecord { load, ..record.clone() }),
+        None => Cow::Borrowed(record),
     }
 }
 
@@ -414,6 +421,7 @@ mod tests {
         plan.trials = vec![plan::Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 }];
         plan.load.steps = vec![fixture::step(plan::Arrivals::Closed)];
         let mut load = fixture::record(0);
+        load.connections.opened = 0;
         let failed = refusals + resets;
         (load.books.scheduled, load.books.started, load.books.failed) = (failed, failed, failed);
         let outcomes = &mut load.intervals[0].outcomes;

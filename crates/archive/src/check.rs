@@ -161,6 +161,14 @@ fn check_step(index: usize, step: &Step) -> FileCheck {
 pub(crate) fn check_start(plan: &Plan, start: &StartRecord) -> FileCheck {
     check_index("this start", "launch", start.launch, plan.launches.len())?;
     check_unique("parts", start.parts.iter().map(|p| p.party))?;
+    for instant in [start.began_ns, start.ended_ns].into_iter().flatten() {
+        check_maximum("an instant of this start", instant, INSTANT_NS)?;
+    }
+    if let (Some(began_ns), Some(ended_ns)) = (start.began_ns, start.ended_ns)
+        && began_ns > ended_ns
+    {
+        return Err(format!("the start ends at {ended_ns} ns, before it begins at {began_ns} ns"));
+    }
     let launch = &plan.launches[start.launch];
     start
         .parts
@@ -214,6 +222,7 @@ pub(crate) fn check_trial(
             trial.trial, planned.launch, start.start, start.launch
         ));
     }
+    check_instants(start, trial)?;
     for used in trial.load.samples.iter().flat_map(|s| &s.parties) {
         check_party("a sample", plan, &plan.launches[planned.launch], used.party)?;
     }
@@ -228,6 +237,25 @@ pub(crate) fn check_trial(
         plan_check::check_resources(&header.facts, &trial.load)
     } else {
         Ok(())
+    }
+}
+
+/// Checks that the load of a trial took place during its start. A trial of another run of the same
+/// plan has the same indices, but other instants.
+fn check_instants(start: &StartRecord, trial: &TrialRecord) -> FileCheck {
+    let began_ns = trial.load.began_ns;
+    let closed_ns = began_ns.saturating_add(trial.load.window_ns.1);
+    let outside = |position: &str, instant_ns: u64| {
+        Err(format!(
+            "the load of trial {}, from {began_ns} to {closed_ns} ns, is not within start {}, \
+             which {position} at {instant_ns} ns",
+            trial.trial, start.start
+        ))
+    };
+    match (start.began_ns, start.ended_ns) {
+        (Some(start_began_ns), _) if began_ns < start_began_ns => outside("began", start_began_ns),
+        (_, Some(start_ended_ns)) if closed_ns > start_ended_ns => outside("ended", start_ended_ns),
+        _ => Ok(()),
     }
 }
 

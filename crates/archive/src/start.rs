@@ -21,6 +21,14 @@ pub struct StartRecord {
     pub launch: usize,
     /// Whether the start continues a launch of an interrupted run (`dyno run --resume`).
     pub resumed: bool,
+    /// Instant before its first part was started, on the machine's monotonic clock; `None`: the
+    /// archive is older, or nothing was loaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_ns: Option<u64>,
+    /// Instant after its last part had ended, on the same clock; `None`: it has not ended, dyno was
+    /// killed before that, or the archive is older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_ns: Option<u64>,
     /// A fixed piece of work right before the start; `None`: the work was not run, or could not be
     /// timed.
     pub canary: Option<Canary>,

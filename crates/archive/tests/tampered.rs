@@ -325,3 +325,50 @@ fn any_runtime_values_of_server_are_accepted() {
         assert_eq!(with(value.clone()), None, "{value}");
     }
 }
+
+/// Why a copy of the golden run is refused whose start of trial 3 has these instants, relative to
+/// the beginning and to the end of the window of that trial; `None`: it is read.
+fn refusal_of_instants(began: Option<i64>, ended: Option<i64>) -> Option<String> {
+    let folder = copied();
+    let read = |file: &str| -> Value {
+        serde_json::from_slice(&fs::read(folder.path().join(file)).unwrap()).unwrap()
+    };
+    let trial = read("trials/0003.json");
+    let began_ns = trial["load"]["began_ns"].as_u64().unwrap();
+    let closed_ns = began_ns + trial["load"]["window_ns"][1].as_u64().unwrap();
+    let file = format!("starts/{:03}.json", trial["start"].as_u64().unwrap());
+    let mut start = read(&file);
+    for (key, instant_ns) in [
+        ("began_ns", began.map(|shift| began_ns.saturating_add_signed(shift))),
+        ("ended_ns", ended.map(|shift| closed_ns.saturating_add_signed(shift))),
+    ] {
+        if let Some(instant_ns) = instant_ns {
+            start[key] = json!(instant_ns);
+        }
+    }
+    fs::write(folder.path().join(file), serde_json::to_vec(&start).unwrap()).unwrap();
+    let read = RunDir::open(folder.path()).and_then(|dir| dir.read());
+    read.err().map(|error| error.to_string())
+}
+
+#[test]
+fn trial_outside_of_its_start_is_refused() {
+    for (began, ended) in [(None, None), (None, Some(S)), (Some(-S), None), (Some(-S), Some(S))] {
+        assert_eq!(refusal_of_instants(began, ended), None, "{began:?} {ended:?}");
+    }
+    for (began, ended, said) in [
+        (Some(1), None, "which began at"),
+        (Some(1), Some(S), "which began at"),
+        (None, Some(-1), "which ended at"),
+        (Some(-S), Some(-1), "which ended at"),
+        (Some(-S), Some(-100 * S), "the start ends at"),
+    ] {
+        let refused = refusal_of_instants(began, ended).expect(said);
+        assert!(refused.contains(said), "{refused}");
+        let file = if said.starts_with("which") { "trials/" } else { "starts/" };
+        assert!(refused.contains(file), "{refused}");
+    }
+}
+
+/// A second.
+const S: i64 = 1_000_000_000;

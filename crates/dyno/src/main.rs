@@ -29,6 +29,7 @@ use crate::exit::Exit;
 use crate::terminal::{progress_style, style};
 
 fn main() -> ExitCode {
+    dyno_launch::survive_file_size_limit();
     let words: Vec<_> = std::env::args_os().collect();
     if words.get(1).is_some_and(|word| word == dyno_launch::guard::ARGUMENT) {
         dyno_launch::guard_process::main(std::io::stdin().lock());

@@ -42,15 +42,26 @@ pub fn catch_interrupts(
     message: &'static str,
     third: ThirdInterrupt,
 ) -> anyhow::Result<Arc<Interrupts>> {
+    catch_interrupts_with(move || Some(message), third)
+}
+
+/// Counts Ctrl-C and SIGTERM, as [`catch_interrupts`] does. At the first one, `message` returns the
+/// message. `None`: none is printed.
+pub fn catch_interrupts_with(
+    message: impl Fn() -> Option<&'static str> + Send + 'static,
+    third: ThirdInterrupt,
+) -> anyhow::Result<Arc<Interrupts>> {
     let interrupts = Arc::new(Interrupts::new());
     let counter = Arc::clone(&interrupts);
     let is_without_terminal = dyno_launch::ignores_hangup();
     ctrlc::set_handler(move || match counter.raise() {
         1 => {
             crate::live::restore_terminal();
-            // Printed in a separate thread, because a blocked terminal must not delay the next
-            // signal.
-            std::thread::spawn(move || say(&format!("\n{message}")));
+            if let Some(message) = message() {
+                // Printed in a separate thread, because a blocked terminal must not delay the next
+                // signal.
+                std::thread::spawn(move || say(&format!("\n{message}")));
+            }
         }
         2 => {}
         3 if third == ThirdInterrupt::LeavesTimeForTheResult => {

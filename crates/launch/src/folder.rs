@@ -391,7 +391,7 @@ mod tests {
         remove(&folder).unwrap();
         assert!(!folder.exists());
         assert_eq!(fs::read_to_string(data.join("sub/file")).unwrap(), "precious");
-        assert_eq!(mounts_below(root.path()).unwrap(), [PathBuf::new(); 0]);
+        assert!(mounts_below(root.path()).unwrap().is_empty());
         assert_eq!(remove(&folder).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 

@@ -30,5 +30,5 @@ mod reasons;
 pub use self_exec::{OwnProcess, own_program};
 pub use sys::{
     allowed_cpus, ignore_hangup, ignores_hangup, may_write, open_files_hard_limit,
-    open_pipe_with_reader, raise_open_files, set_affinity, set_realtime,
+    open_pipe_with_reader, raise_open_files, set_affinity, set_realtime, survive_file_size_limit,
 };

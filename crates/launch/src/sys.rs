@@ -256,11 +256,34 @@ pub(crate) fn user() -> u32 {
 /// Whether SIGHUP was ignored when this process began, as under `nohup`.
 #[must_use]
 pub fn ignores_hangup() -> bool {
+    disposition(libc::SIGHUP) == Some(libc::SIG_IGN)
+}
+
+/// Returns the disposition of a signal: the address of its handler, or `SIG_DFL` or `SIG_IGN`.
+/// `None`: the kernel does not give it.
+fn disposition(signal: i32) -> Option<libc::sighandler_t> {
     // SAFETY: all-zero bytes are a valid sigaction, into which the current one is written.
     unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(libc::SIGHUP, std::ptr::null(), &raw mut now) == 0
-            && now.sa_sigaction == libc::SIG_IGN
+        (libc::sigaction(signal, std::ptr::null(), &raw mut now) == 0).then_some(now.sa_sigaction)
+    }
+}
+
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail with EFBIG, instead of ending
+/// this process by SIGXFSZ. A handler does this, because an ignored signal would also be ignored in
+/// servers, whereas exec resets handlers. A signal that is already ignored stays so.
+pub fn survive_file_size_limit() {
+    extern "C" fn do_nothing(_: libc::c_int) {}
+    if disposition(libc::SIGXFSZ) == Some(libc::SIG_IGN) {
+        return;
+    }
+    // SAFETY: all-zero bytes are a valid sigaction, and the handler has no effect, so it is safe
+    // in any thread at any time.
+    unsafe {
+        let mut new: libc::sigaction = std::mem::zeroed();
+        new.sa_sigaction = do_nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        new.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGXFSZ, &raw const new, std::ptr::null_mut());
     }
 }
 
@@ -284,4 +307,21 @@ pub(crate) fn detach_from_terminal() {
 /// Converts the result of a system call: negative results are errors in `errno`.
 pub(crate) fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn file_size_signal_ends_servers_but_not_dyno() {
+        survive_file_size_limit();
+        // SAFETY: the signal has a handler without effect.
+        unsafe { libc::raise(libc::SIGXFSZ) };
+        let status = Command::new("sh").args(["-c", "kill -XFSZ $$"]).status().unwrap();
+        assert_eq!(status.signal(), Some(libc::SIGXFSZ), "a program has the default action");
+    }
 }

@@ -167,8 +167,7 @@ pub fn resolve(
     let repeats = overrides.repeats.unwrap_or(suite.repeats);
     let served_by_arm: Vec<_> = arm_subjects.iter().map(|subject| &served[*subject]).collect();
     check_size(repeats, &served_by_arm, &suite.workload_steps).map_err(file_error)?;
-    check_arm_count(&suite, entries.len()).map_err(locate)?;
-    check_cpusets(&suite, allowed_cpus).map_err(locate)?;
+    check_feasibility(&suite, entries.len(), allowed_cpus).map_err(locate)?;
     let needs = arm_needs((&entries, &arm_subjects), &definitions);
     let suite_backends = backends::choose(&suite, folders, &needs, &other_needs)?;
     let placement = place_parts(suite.limits.cpuset.clone(), &suite_backends.cpus(), allowed_cpus);
@@ -327,10 +326,11 @@ fn plan_arms(
     entries.iter().enumerate().map(arm).collect()
 }
 
-/// Checks that the suite's turns and its early end are possible with this number of arms.
-fn check_arm_count(suite: &SuiteFile, arms: usize) -> Result<(), Mistake> {
+/// Checks that the suite's turns, its early end and its CPUs are possible with this number of arms.
+fn check_feasibility(suite: &SuiteFile, arms: usize, allowed: &[u32]) -> Result<(), Mistake> {
     turns::check_length(suite, arms)?;
-    stop::check_subjects(suite.stop.as_ref(), arms)
+    stop::check_subjects(suite.stop.as_ref(), arms)?;
+    check_cpusets(suite, allowed)
 }
 
 /// Returns an arm: a subject under the suite's conditions, as overridden by its entry.

@@ -129,7 +129,10 @@ pub fn write(
             (None, Some(Failure { kind: FailureKind::Harness, message: message.clone() }))
         }
     };
-    dir.write_start(&StartRecord { failure, ..StartRecord::default() })?;
+    // dyno did not start the server, so the start is as long as the load.
+    let began_ns = load.map(|load| load.began_ns);
+    let ended_ns = load.map(|load| load.began_ns + load.window_ns.1);
+    dir.write_start(&StartRecord { failure, began_ns, ended_ns, ..StartRecord::default() })?;
     let Some(load) = load else { return Ok(()) };
     dir.write_trial(&TrialRecord {
         trial: 0,

@@ -84,7 +84,9 @@ impl SideStarts {
                 trial.has_lost() || has_failed_requests && !is_excused
             });
         let warm_ups = subject.map_or(&[][..], |subject| &subject.warm_ups).iter();
-        let own_warm_ups = warm_ups.filter(|warm_up| warm_up.repeat == block);
+        // The warm-up of a control that refuses all connections fails as intended.
+        let is_refusing = !trials.is_empty() && trials.iter().all(|trial| trial.refused);
+        let own_warm_ups = warm_ups.filter(|warm_up| warm_up.repeat == block && !is_refusing);
         let steps = trials.iter().filter(|trial| !trial.refused);
         let warmup_failures = own_warm_ups.map(|warm_up| warm_up.failed).sum::<u64>()
             + steps.map(|trial| trial.load.exchanges.warmup_failed).sum::<u64>();

@@ -158,7 +158,7 @@ pub(super) fn generator_bound(result: &LoadResult, context: &Context<'_>) -> Opt
     let bound = GeneratorBound::from_result(result)?;
     let clause = bound.clause();
     let message = match context.full_server_utilisation(result) {
-        _ if context.control => format!(
+        _ if context.control || context.refuses => format!(
             "The generator was the limit: {clause}. This control shows the generator's maximum on \
              this machine."
         ),

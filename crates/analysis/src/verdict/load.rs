@@ -10,7 +10,7 @@ use dyno_archive::{LoadRecord, Phase, Protocol};
 use serde_json::json;
 
 use super::thresholds::{LITTLE_LEAST, LITTLE_TOLERANCE};
-use super::{Context, headroom, levels, pauses};
+use super::{Context, headroom, levels, pauses, refusals};
 use crate::caveat::{Caveat, Code, Severity, info};
 use crate::drops::{DropExplanation, MachineDrops};
 use crate::load::offered::rate_text;
@@ -34,11 +34,10 @@ pub(super) fn caveats(
         headroom::too_many_threads(result, context),
         protocol_fallback(result),
         incorrect_responses(result),
-        responses_on_refusing_port(result, context),
-        refusals(result, context),
+        refusals::accepted_connections(result, context),
         no_correct_response(result, context),
         failed_checks(context),
-        errors(result, context),
+        errors(result),
         in_flight_at_end(result),
         dropped_requests(result),
         missed_rate(result),
@@ -60,16 +59,7 @@ pub(super) fn caveats(
         bursts(result),
         ceiling(result),
         partial_checks(result),
-        record.cut_short.then(|| {
-            let message = match result.exchanges.cut_off {
-                0 => "This load was ended early: its window is shorter than planned.".into(),
-                n => format!(
-                    "This load was ended early. {n} requests in flight had waited no longer than \
-                     the slowest correct response, and do not count as failed."
-                ),
-            };
-            info(Code::CutShort, message)
-        }),
+        early_end(result, record),
         missing_tcp_counters(result),
         short_window(result),
         uneven_threads(result),
@@ -82,8 +72,26 @@ pub(super) fn caveats(
     if context.server.is_none() && record.slices_ns.is_none() && record.concurrent_loads.is_none() {
         caveats.extend(levels::unobserved_caveats(result));
     }
+    if let Some(refusals) = refusals::refusals(result, record, context) {
+        caveats.retain(|caveat| !refusals::is_consequence(caveat));
+        caveats.push(refusals);
+    }
     sort_by_severity(&mut caveats);
     caveats
+}
+
+/// The user ended the load.
+fn early_end(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
+    record.cut_short.then(|| {
+        let message = match result.exchanges.cut_off {
+            0 => "This load was ended early: its window is shorter than planned.".into(),
+            n => format!(
+                "This load was ended early. {n} requests in flight had waited no longer than the \
+                 slowest correct response, and do not count as failed."
+            ),
+        };
+        info(Code::CutShort, message)
+    })
 }
 
 /// The counts of requests contradict each other.
@@ -181,62 +189,27 @@ fn incorrect_responses(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// Requests got responses on the port of a control that should refuse connections, from a server
-/// that does not belong to the run.
-fn responses_on_refusing_port(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
-    let responses = result.outcomes.get(Outcome::Ok);
-    (context.refuses && responses > 0).then(|| {
-        let message = format!(
-            "{} a response on a port where no server should listen. Find the process with `ss \
-             -tlnp`.",
-            match responses {
-                1 => "1 request got".into(),
-                _ => format!("{responses} requests got"),
-            }
-        );
-        Caveat::new(
-            Code::IncorrectResponses,
-            Severity::Invalid,
-            message,
-            json!({"answers": responses}),
-        )
-    })
-}
-
-/// All connections were refused, as intended.
-fn refusals(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
-    let refused = result.outcomes.get(Outcome::ConnectRefused);
-    is_refused_as_intended(result, context).then(|| {
-        let message = format!(
-            "All connections were refused, {} per second. This is expected: no server listens \
-             there.",
-            rate_text(refused as f64 / result.duration_s)
-        );
-        Caveat::new(Code::Refusals, Severity::Info, message, json!({"refused": refused}))
-    })
-}
-
-/// Whether all connections were refused by a control that should refuse them.
-fn is_refused_as_intended(result: &LoadResult, context: &Context<'_>) -> bool {
-    let refused = result.outcomes.get(Outcome::ConnectRefused);
-    context.refuses && refused > 0 && result.outcomes.total() == refused
-}
-
 fn no_correct_response(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
-    (result.outcomes.get(Outcome::Ok) == 0 && !is_refused_as_intended(result, context)).then(|| {
-        let message = match leading_failure(result) {
-            Some((failure, count)) if failure == Outcome::ConnectRefused.name() => format!(
-                "No request got a correct response: {count} connections were refused. No server \
-                 listens there. Start the server, or check the address and the port."
-            ),
-            Some((failure, count)) => format!(
-                "No request got a correct response. Most ended as {failure}, {} per second.",
-                rate_text(count as f64 / result.duration_s)
-            ),
-            None => "No request got a response in the measured window.".into(),
-        };
+    (result.outcomes.get(Outcome::Ok) == 0).then(|| {
+        let message =
+            refusals::other_failures(result, context).unwrap_or_else(|| describe_failures(result));
         Caveat::new(Code::NoCorrectResponse, Severity::Invalid, message, json!({}))
     })
+}
+
+/// Describes how the requests of a load without a correct response ended.
+fn describe_failures(result: &LoadResult) -> String {
+    match leading_failure(result) {
+        Some((failure, count)) if failure == Outcome::ConnectRefused.name() => format!(
+            "No request got a correct response: {count} connections were refused. No server \
+             listens there. Start the server, or check the address and the port."
+        ),
+        Some((failure, count)) => format!(
+            "No request got a correct response. Most ended as {failure}, {} per second.",
+            rate_text(count as f64 / result.duration_s)
+        ),
+        None => "No request got a response in the measured window.".into(),
+    }
 }
 
 /// Returns the most frequent failure and its count.
@@ -274,12 +247,12 @@ fn failed_checks(context: &Context<'_>) -> Option<Caveat> {
 /// got less load than planned.
 pub(crate) const MAX_LOST: f64 = 0.01;
 
-fn errors(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
+fn errors(result: &LoadResult) -> Option<Caveat> {
     let exchanges = result.exchanges;
     let lost = exchanges.lost_count();
     let share = lost as f64 / exchanges.due().max(1) as f64;
     let is_reported = exchanges.failed > 0 || share > MAX_LOST;
-    (is_reported && !is_refused_as_intended(result, context)).then(|| {
+    is_reported.then(|| {
         let without_outcome =
             [(exchanges.unanswered(), "in flight at the end"), (exchanges.dropped, "dropped")];
         let without_outcome = without_outcome

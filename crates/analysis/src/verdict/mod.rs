@@ -10,6 +10,7 @@ mod load;
 mod other_programs;
 mod pauses;
 mod polling;
+mod refusals;
 mod resource;
 mod run;
 mod server;
@@ -87,7 +88,7 @@ impl Context<'_> {
     /// Severity of a caveat about a generator that may have been the limit.
     fn generator_bound_severity(&self, load: &LoadResult) -> Severity {
         match self.full_server_utilisation(load) {
-            _ if self.control => Severity::Info,
+            _ if self.control || self.refuses => Severity::Info,
             Some(_) => Severity::Warning,
             None => Severity::Invalid,
         }
@@ -171,6 +172,10 @@ pub(crate) fn trial(
     caveats.extend(inputs.turns.and_then(cpu_use_in_others_turns));
     caveats.extend(inputs.turns.and_then(|turns| requests_longer_than_turns(load, turns)));
     let mut caveats = adjust_for_duet(inputs, Some(server), caveats);
+    if has_refusals(&load.caveats) {
+        caveats.retain(|caveat| !refusals::is_consequence(caveat));
+        caveats.extend(refusals::warmup_responses(inputs.part));
+    }
     sort_by_severity(&mut caveats);
     caveats
 }

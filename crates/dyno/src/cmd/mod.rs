@@ -14,10 +14,11 @@ mod run;
 mod subjects;
 mod watch;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use dyno_archive::dir::{RunHeader, SCHEMA};
+use dyno_archive::dir::{ArchiveError, RunHeader, SCHEMA};
 use dyno_archive::{Plan, RunDir};
 use dyno_runner::plan::Overrides;
 use dyno_subject::definition::find::Folders;
@@ -172,9 +173,19 @@ fn open_run(path: &Path) -> anyhow::Result<RunDir> {
 /// unwritable folder.
 fn create_archive(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
     RunDir::create_among(folder, header(plan)).and_then(RunDir::lock).map_err(|error| {
+        let is_out_of_space = matches!(&error, ArchiveError::Write { source, .. }
+            if is_out_of_space(source.kind()));
         let error = anyhow::Error::new(error);
-        bad(format!("--save {error:#}\nhint: name another folder"))
+        match is_out_of_space {
+            true => error.context("--save"),
+            false => bad(format!("--save {error:#}\nhint: name another folder")),
+        }
     })
+}
+
+/// Whether a write failed because of the machine, and not because of the path.
+const fn is_out_of_space(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
 /// Prints a sentence, and the command that shows the report of an archive.

@@ -1,6 +1,7 @@
 //! Tests servers that fail: each failure is reported with its kind, the other subject has results,
 //! and no process remains.
 
+use std::fs;
 use std::process::Output;
 
 use serde_json::Value;
@@ -91,6 +92,24 @@ fn closed_port_refusals_do_not_fail_run() {
         assert_eq!((&trial["valid"], &trial["refused"]), (&Value::from(false), &Value::from(true)));
         assert!(trial["load"]["outcomes"]["connect_refused"].as_u64() > Some(0));
         assert_books(trial);
+    }
+}
+
+#[test]
+fn refusals_at_offered_rate_do_not_fail_run() {
+    for rate in ["200", "5000"] {
+        let place = Place::new();
+        let path = place.write_suite(&["closed-port"], "");
+        let suite = fs::read_to_string(&path).unwrap();
+        fs::write(&path, format!("{suite}rate = [{rate}]\n")).unwrap();
+        let output = place.dyno(&["run", "suite.toml"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let report = place.report();
+        for trial in trials(&report, "closed-port") {
+            assert_eq!(trial["refused"], true, "{:#}", trial["caveats"]);
+            assert_eq!(trial["limiter"]["resource"], "refusal");
+            assert_books(trial);
+        }
     }
 }
 

@@ -208,3 +208,34 @@ fn resume_includes_subject_whose_build_succeeds_now() {
     );
     assert_eq!(report["subjects"][0]["backends"][0]["name"], "store");
 }
+
+/// The server accepts the connection of the trial request, and never responds.
+#[test]
+fn signal_before_load_ends_with_status_3_and_reason() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let place = Place::new();
+    let inputs: [&[&str]; 4] = [
+        &["-d", "1s"],
+        &["--find", "p90<50ms"],
+        &["--request", "1 GET /a", "--request", "2 GET /b", "-d", "1s"],
+        &["--protocol", "h2c", "-d", "1s", "--save", "saved"],
+    ];
+    for signal_number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        for input in inputs {
+            let mut command = place.command(Path::new(DYNO));
+            command.args(["load", &url, "--expect-contains", "ok", "--no-tui"]).args(input);
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            let connection = soon(|| listener.accept().ok());
+            signal(&child, signal_number);
+            let output = child.wait_with_output().unwrap();
+            let message = text(&output);
+            assert!(connection.is_some(), "{input:?}: no trial request: {message}");
+            assert_eq!(output.status.code(), Some(3), "{signal_number} {input:?}: {message}");
+            let reasons = message.lines().filter(|line| line.contains("interrupted"));
+            assert_eq!(reasons.count(), 1, "{signal_number} {input:?}: {message}");
+            assert!(!message.contains("ending early"), "{message}");
+        }
+    }
+}

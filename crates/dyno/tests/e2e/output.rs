@@ -1,6 +1,7 @@
 //! Tests the additional output of `dyno load`: stream, histograms, metrics, CSV and plain lines.
 
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -219,4 +220,26 @@ fn other_histogram_is_written_if_one_fails() {
     let output = place.dyno(&[&["load", &url, "-n", "100"][..], &files].concat());
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(place.path().join("times.hlog").exists(), "{}", text(&output));
+}
+
+/// The limit is that of `ulimit -f`. Without a handler, the kernel ends a program that exceeds it.
+#[test]
+fn result_above_file_size_limit_is_a_write_error() {
+    let server = Server::null();
+    let url = server.url("/plaintext");
+    for output_option in ["-o", "--stream", "--save", ">"] {
+        let place = Place::new();
+        let script = format!(
+            "ulimit -f 4; exec {DYNO} load {url} -d 1s -c 1 --interval 10ms --no-tui --format \
+             json {output_option} out"
+        );
+        let output = place.command(Path::new("sh")).args(["-c", &script]).output().unwrap();
+        let message = text(&output);
+        assert_eq!(output.status.code(), Some(3), "{output_option}: {message}");
+        assert!(message.contains("File too large"), "{output_option}: {message}");
+        let names = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let left: Vec<_> =
+            names.filter(|name| name.to_string_lossy().starts_with(".dyno")).collect();
+        assert!(left.is_empty(), "{output_option}: {left:?}");
+    }
 }

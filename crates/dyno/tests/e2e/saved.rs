@@ -342,3 +342,27 @@ fn resume_of_saved_load_is_refused() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("is not a run of a suite"), "{}", text(&output));
 }
+
+#[test]
+fn trial_of_another_archive_is_refused() {
+    let place = Place::new();
+    let server = Server::null();
+    let url = server.url("/plaintext");
+    let archives = ["one", "two"].map(|name| {
+        let output = place.dyno(&["load", &url, "-n", "200", "--seed", "7", "--save", name]);
+        assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
+        only_in(&place, name)
+    });
+    for (from, to) in [(0, 1), (1, 0)] {
+        let file = archives[to].join("trials/0000.json");
+        let own = fs::read(&file).unwrap();
+        fs::copy(archives[from].join("trials/0000.json"), &file).unwrap();
+        for arguments in [&["report"][..], &["compare", archives[from].to_str().unwrap()]] {
+            let output = place.dyno(&[arguments, &[archives[to].to_str().unwrap()]].concat());
+            assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+            assert!(text(&output).contains("trials/0000.json"), "{}", text(&output));
+            assert!(text(&output).contains("is not within start 0"), "{}", text(&output));
+        }
+        fs::write(&file, own).unwrap();
+    }
+}

@@ -183,6 +183,8 @@ impl Machine {
         let listening_ns = (server.startup_ms + u64::from(planned.block)) * MS;
         Some(StartRecord {
             canary: None,
+            began_ns: None,
+            ended_ns: None,
             start: launch,
             launch,
             resumed: false,

@@ -463,6 +463,8 @@ fn start(plan: &Plan, launch: usize) -> StartRecord {
                    got:\n200\n\n?????????????";
     StartRecord {
         canary: None,
+        began_ns: None,
+        ended_ns: None,
         start: launch,
         launch,
         resumed: false,

@@ -12,6 +12,7 @@ use dyno_archive::plan::{
 use dyno_archive::probe::Probe;
 use dyno_archive::start::PartStart;
 use dyno_archive::{LoadRecord, Party, RunDir, StartRecord, TrialRecord};
+use dyno_observer::monotonic_ns;
 
 /// The null responder's name in archives, as in suites.
 const NULL: &str = "null";
@@ -148,7 +149,8 @@ impl<'a> CalibrationArchive<'a> {
     pub(super) fn begin(dir: &'a RunDir, plan: Plan, pid: u32) -> CalibrationArchive<'a> {
         let mut starts = (0..plan.launches.len()).map(|launch| {
             let part = PartStart { pid: Some(pid), ..PartStart::new(Party::SUBJECT, NULL.into()) };
-            StartRecord { start: launch, launch, parts: vec![part], ..StartRecord::default() }
+            let (parts, began_ns) = (vec![part], Some(monotonic_ns()));
+            StartRecord { start: launch, launch, began_ns, parts, ..StartRecord::default() }
         });
         let archive_error = starts.try_for_each(|start| dir.write_start(&start)).err();
         CalibrationArchive { dir, trials: plan.trials.into_iter().enumerate(), archive_error }

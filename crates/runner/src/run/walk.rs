@@ -15,9 +15,9 @@ use dyno_launch::network::Network;
 use dyno_launch::process::Process;
 use dyno_launch::set_affinity;
 use dyno_launch::supervision::Supervision;
-use dyno_observer::RuntimeFiles;
 use dyno_observer::cgroup::Layout;
 use dyno_observer::probes::Probes;
+use dyno_observer::{RuntimeFiles, monotonic_ns};
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::Definition;
 
@@ -254,6 +254,7 @@ impl Runner<'_> {
             (self.on_event)(RunEvent::Failed { launch: record.launch, failure });
         }
         record.failure = record.failure.take().or(remaining);
+        record.ended_ns = Some(monotonic_ns());
         self.dir.write_start(record)?;
         Ok(())
     }
@@ -513,7 +514,8 @@ struct Due {
 impl Due {
     fn begin(self, start: usize) -> Start {
         let Due { launch, resumed, pending, to_search } = self;
-        let record = StartRecord { start, launch, resumed, ..StartRecord::default() };
+        let began_ns = Some(monotonic_ns());
+        let record = StartRecord { start, launch, resumed, began_ns, ..StartRecord::default() };
         Start { record, pending, to_search, refused: BTreeSet::new(), up: Vec::new() }
     }
 }

@@ -97,13 +97,10 @@ const CASES: &[Case] = &[
                    listens there.",
         evidence: r#"{"refused": 1}"#,
         trigger: |w| {
-            *w = TrialWorld::with_responses(0);
-            w.refuses = true;
-            w.add_outcomes(1, Outcome::ConnectRefused);
+            w.refuse_connections(1);
         },
         near_miss: |w| {
-            *w = TrialWorld::with_responses(0);
-            w.refuses = true;
+            w.refuse_connections(0);
             w.add_outcomes(1, Outcome::ConnectReset);
         },
         near_miss_verdict: (Resource::Failure, Confidence::High),

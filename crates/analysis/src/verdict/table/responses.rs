@@ -1,11 +1,14 @@
 //! Test cases: caveats about requests without a correct response.
 
-use dyno_archive::load::TlsUse;
-use dyno_archive::outcome::Outcome;
+use dyno_archive::load::{Books, TlsUse, UnansweredAges};
+use dyno_archive::outcome::{Outcome, Outcomes};
+use dyno_archive::start::WarmUpEnd;
 
-use super::Case;
-use super::world::TrialWorld;
+use super::world::{MS, S, TrialWorld, equal_times};
+use super::{Case, CaveatSource};
 use crate::caveat::{Code, Severity};
+use crate::fixture;
+use crate::verdict::Resource;
 
 /// Caveats about requests without a correct response.
 pub(super) const CASES: &[Case<TrialWorld>] = &[
@@ -53,18 +56,56 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         code: Code::Refusals,
         severity: Severity::Info,
         message: "All connections were refused, 3.0 per second. This is expected",
-        evidence: r#"{"refused": 3}"#,
-        trigger: |w| {
-            *w = TrialWorld::with_responses(0);
-            w.refuses = true;
-            w.add_outcomes(3, Outcome::ConnectRefused);
-        },
+        evidence: r#"{"refused": 3, "waiting": 0}"#,
+        trigger: |w| w.refuse_connections(3),
         near_miss: |w| {
-            *w = TrialWorld::with_responses(0);
-            w.refuses = true;
-            w.add_outcomes(3, Outcome::ConnectRefused);
+            w.refuse_connections(3);
             w.add_outcomes(1, Outcome::Reset);
         },
+        near_miss_severity: None,
+    },
+    Case {
+        code: Code::Refusals,
+        severity: Severity::Info,
+        message: "3.0 per second. This is expected: no server listens there. Because dyno pauses \
+                  between attempts (`reconnect = \"backoff\"`), 30 requests were still waiting",
+        evidence: r#"{"refused": 3, "waiting": 30}"#,
+        trigger: |w| {
+            w.refuse_connections(3);
+            w.leave_in_flight(20);
+            w.drop_requests(10);
+        },
+        // The server dropped an attempt to connect instead of refusing it.
+        near_miss: |w| {
+            w.refuse_connections(3);
+            w.leave_in_flight(20);
+            w.fail_connections(1, Outcome::ConnectTimeout);
+        },
+        near_miss_severity: None,
+    },
+    Case {
+        code: Code::IncorrectResponses,
+        severity: Severity::Invalid,
+        message: "2 connections were accepted on a port where no server should listen.",
+        evidence: r#"{"answers": 0, "opened": 2}"#,
+        trigger: |w| {
+            w.refuse_connections(3);
+            w.record.connections.opened = 2;
+        },
+        near_miss: |w| w.refuse_connections(3),
+        near_miss_severity: None,
+    },
+    Case {
+        code: Code::NoCorrectResponse,
+        severity: Severity::Invalid,
+        message: "Not all connections were refused, as this control should do: 1 ended as \
+                  connect_timeout.",
+        evidence: "{}",
+        trigger: |w| {
+            w.refuse_connections(3);
+            w.fail_connections(1, Outcome::ConnectTimeout);
+        },
+        near_miss: |w| w.refuse_connections(3),
         near_miss_severity: None,
     },
     Case {
@@ -234,4 +275,93 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
 fn set_carried_in(w: &mut TrialWorld, n: u64) {
     w.record.books.carried_in = n;
     w.record.books.scheduled -= n;
+}
+
+/// Names of the caveats of a world.
+fn codes(world: &TrialWorld) -> Vec<Code> {
+    world.caveats().iter().map(|caveat| caveat.code).collect()
+}
+
+/// Returns worlds of a control that refuses all connections: without delay, with requests that wait
+/// for the next attempt, with attempts that end requests of the warm-up only, and without requests.
+fn refusing_worlds() -> Vec<TrialWorld> {
+    let change = |change: fn(&mut TrialWorld)| {
+        let mut world = TrialWorld::default();
+        world.refuse_connections(3);
+        change(&mut world);
+        world
+    };
+    vec![
+        change(|_| ()),
+        change(|w| {
+            w.leave_in_flight(2752);
+            w.drop_requests(9);
+            // The numbers in flight are not those of these ages.
+            w.record.edges = None;
+            w.record.unanswered.ages = [
+                (Outcome::ConnectRefused.name().into(), equal_times(3, 5 * S)),
+                (UnansweredAges::AT_END.into(), equal_times(2752, 5 * S)),
+            ]
+            .into();
+        }),
+        change(|w| {
+            let outcomes = std::mem::take(&mut w.interval().outcomes);
+            w.interval().carried = outcomes;
+            w.record.books = Books::default();
+            w.leave_in_flight(1524);
+        }),
+        change(|w| {
+            w.interval().outcomes = Outcomes::default();
+            w.record.books = Books::default();
+        }),
+        change(|w| {
+            w.start = fixture::warm_up(WarmUpEnd::Unanswered, 0, None);
+            let warmup = w.start.parts[0].warmup.as_mut().expect("a warm-up");
+            (warmup.correct_responses, warmup.failures) = (0, [(0, 7)].into());
+            for slice in &mut warmup.slices {
+                (slice.responses, slice.correct_responses) = (0, 0);
+            }
+        }),
+    ]
+}
+
+#[test]
+fn refusing_control_has_no_caveat_of_missing_responses() {
+    for mut world in refusing_worlds() {
+        for rate in [None, Some(200.0), Some(5000.0)] {
+            rate.into_iter().for_each(|rate| world.set_rate(rate));
+            assert_eq!(codes(&world), [Code::Refusals], "{rate:?}");
+            assert_eq!(world.limiter().resource, Resource::Refusal);
+        }
+    }
+}
+
+/// The faults of a control are visible however many connections it refused.
+#[test]
+fn faults_of_refusing_control_are_reported() {
+    let faults: [fn(&mut TrialWorld); 5] = [
+        |w| w.record.connections.opened = 1,
+        |w| w.fail_connections(1, Outcome::ConnectTimeout),
+        |w| w.add_outcomes(1, Outcome::ConnectTimeout),
+        |w| w.add_outcomes(1, Outcome::Timeout),
+        |w| w.add_outcomes(1, Outcome::Ok),
+    ];
+    for fault in faults {
+        for mut world in refusing_worlds() {
+            fault(&mut world);
+            let caveats = world.caveats();
+            assert!(!codes(&world).contains(&Code::Refusals), "{caveats:#?}");
+            assert!(caveats.iter().any(|c| c.severity == Severity::Invalid), "{caveats:#?}");
+        }
+    }
+}
+
+#[test]
+fn response_in_warmup_of_refusing_control_is_invalid() {
+    let mut world = TrialWorld::default();
+    world.refuse_connections(3);
+    world.start = fixture::warm_up(WarmUpEnd::Steady, 0, Some(60 * MS));
+    let caveats = world.caveats();
+    let fault = caveats.iter().find(|caveat| caveat.severity == Severity::Invalid);
+    assert_eq!(fault.map(|caveat| caveat.code), Some(Code::IncorrectResponses), "{caveats:#?}");
 }

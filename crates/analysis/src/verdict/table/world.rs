@@ -3,7 +3,7 @@
 
 use dyno_archive::drops::{PathUse, TrackingUse};
 use dyno_archive::interval::Interval;
-use dyno_archive::load::{TcpCounters, UnansweredAges};
+use dyno_archive::load::{Connections, TcpCounters, UnansweredAges};
 use dyno_archive::machine::{CpuUse, HeatUse, MachineUse};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step, Workload};
@@ -205,6 +205,22 @@ impl TrialWorld {
         let ended = if outcome.is_completed() { &mut books.completed } else { &mut books.failed };
         *ended += n;
         (0..n).for_each(|_| self.interval().outcomes.count(outcome));
+    }
+
+    /// Makes the server a control that refuses `n` connections, one per request.
+    pub(super) fn refuse_connections(&mut self, n: u64) {
+        *self = TrialWorld::with_responses(0);
+        self.refuses = true;
+        let connections = &mut self.record.connections;
+        *connections = Connections { asked: connections.asked, ..Connections::default() };
+        self.start.parts[0].warmup = None;
+        self.fail_connections(n, Outcome::ConnectRefused);
+        self.add_outcomes(n, Outcome::ConnectRefused);
+    }
+
+    /// Adds `n` failed attempts to connect.
+    pub(super) fn fail_connections(&mut self, n: u64, outcome: Outcome) {
+        *self.record.connection_failures.entry(outcome.name().into()).or_default() += n;
     }
 
     /// Adds `n` dropped requests.

@@ -15,10 +15,10 @@ use dyno_runner::limits::SEARCH_WARMUP_NS;
 use dyno_runner::load::{LoadSpec, LoadStopReason, Watch};
 use dyno_workload::units;
 
-use super::{ENDING_EARLY, PreparedLoad, spec};
+use super::{Beginning, PreparedLoad, spec};
 use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns};
 use crate::exit::{Exit, bad};
-use crate::terminal::{self, ThirdInterrupt};
+use crate::terminal;
 
 /// Default length of each load of a search.
 const DURATION_NS: u64 = 2_000_000_000;
@@ -26,7 +26,7 @@ const DURATION_NS: u64 = 2_000_000_000;
 /// Default rate at which a search begins, requests per second.
 const START_RPS: f64 = 1000.0;
 
-pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
+pub fn run(mut args: LoadArgs, objective: &str, beginning: Beginning) -> anyhow::Result<Exit> {
     let objective = capacity::parse_objective(objective, &units::duration)
         .map_err(|error| bad(format!("--find: {error}")))?;
     let Ns(duration_ns) = *args.duration.get_or_insert(Ns(DURATION_NS));
@@ -38,15 +38,13 @@ pub fn run(mut args: LoadArgs, objective: &str) -> anyhow::Result<Exit> {
     let start_rps = start_rate(&args, least_rps)?;
     args.rate = Some(start_rps.to_string());
     args.warmup.get_or_insert(Ns(SEARCH_WARMUP_NS));
-    let prepared = PreparedLoad::new(args)?;
+    let prepared = beginning.run(move || PreparedLoad::new(args))?;
     super::outputs::check_files(&prepared.args, &prepared.files)?;
     if let Some(note) = spec::note_on_threads(&prepared.args, &prepared.spec) {
         terminal::say(&note);
     }
-    dyno_runner::load::preflight(&prepared.spec)
-        .map_err(|mismatch| anyhow::anyhow!(mismatch.message))?;
-    let interrupts =
-        terminal::catch_interrupts(ENDING_EARLY, ThirdInterrupt::LeavesTimeForTheResult)?;
+    prepared.preflight(&beginning)?;
+    let interrupts = beginning.end()?;
     let import_changes = prepared.config.import_changes.clone();
     let result = search(&prepared, &objective, (start_rps, least_rps), &interrupts)?;
     let result = CapacityResult { import_changes, ..result };

@@ -1,5 +1,6 @@
 //! `dyno load URL`: loads one server without a suite, and prints or writes the result.
 
+mod beginning;
 mod find;
 mod outputs;
 mod requests;
@@ -23,27 +24,27 @@ use dyno_runner::load::LoadSpec;
 use dyno_runner::single::{self, LoadEnd};
 use dyno_runner::tracking;
 
+use self::beginning::Beginning;
+use self::outputs::IntervalStream;
 pub use self::outputs::MetricsPage;
 use self::requests::ReadableFiles;
 use self::save::SavedLoad;
 use self::target::Url;
 use crate::cli::{LoadArgs, LoadFormat};
 use crate::exit::{Exit, bad, first_error};
-use crate::terminal::ThirdInterrupt;
 use crate::{calibration, terminal};
 
-const ENDING_EARLY: &str = "ending early: the result covers what was measured so far";
-
 pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
+    let beginning = Beginning::new()?;
     if let Some(objective) = args.find.take() {
-        return find::run(args, &objective);
+        return find::run(args, &objective, beginning);
     }
-    let load = PreparedLoad::new(args)?;
+    let load = beginning.run(move || PreparedLoad::new(args))?;
     let PreparedLoad { args, spec, config, .. } = &load;
     outputs::check_files(args, &load.files)?;
     let saved_load =
         args.save.as_deref().map(|folder| SavedLoad::begin(folder, &load.plan())).transpose()?;
-    let outcome = load.run();
+    let outcome = load.run(beginning);
     let end = match &outcome {
         Ok(outcome) => LoadEnd::from_record(&outcome.record, &spec.load, outcome.was_interrupted),
         Err(error) => LoadEnd::NotBegun(format!("{error:#}")),
@@ -113,32 +114,41 @@ impl PreparedLoad {
     }
 
     /// Loads the server if its first response is correct. `Err`: the load never began.
-    fn run(&self) -> anyhow::Result<FinishedLoad> {
+    fn run(&self, beginning: Beginning) -> anyhow::Result<FinishedLoad> {
         let PreparedLoad { args, spec, config, .. } = self;
         if let Some(note) = requests::note_on_upgrade(&self.workload) {
             terminal::say(&note);
         }
-        dyno_runner::load::preflight(spec).map_err(|mismatch| anyhow::anyhow!(mismatch.message))?;
+        self.preflight(&beginning)?;
         if let Some(note) = spec::note_on_threads(args, spec) {
             terminal::say(&note);
         }
         if let Some(note) = self.tracking_note() {
             terminal::say(&note);
         }
-        // Opened before Ctrl-C is caught, because opening may wait for a reader, and Ctrl-C must
-        // end dyno meanwhile.
-        let stream = args
-            .stream
-            .as_deref()
-            .map(|path| outputs::IntervalStream::open(path, config))
-            .transpose()?;
-        let interrupts =
-            terminal::catch_interrupts(ENDING_EARLY, ThirdInterrupt::LeavesTimeForTheResult)?;
+        let stream = self.open_stream(&beginning)?;
+        let interrupts = beginning.end()?;
         let mut watch = watch::LoadWatch::new(args, spec, config, stream, Arc::clone(&interrupts))?;
         let record = dyno_runner::load::run(spec, &mut watch);
         let stream_result = watch.end(record.is_ok());
         let record = record.map_err(|message| anyhow::anyhow!(message))?;
         Ok(FinishedLoad { record, was_interrupted: interrupts.count() > 0, stream_result })
+    }
+
+    /// Checks one response of each request.
+    fn preflight(&self, beginning: &Beginning) -> anyhow::Result<()> {
+        let spec = self.spec.clone();
+        beginning.run(move || {
+            dyno_runner::load::preflight(&spec)
+                .map_err(|mismatch| anyhow::anyhow!(mismatch.message))
+        })
+    }
+
+    /// Opens the output of `--stream`. `None`: there is none.
+    fn open_stream(&self, beginning: &Beginning) -> anyhow::Result<Option<IntervalStream>> {
+        let Some(path) = self.args.stream.clone() else { return Ok(None) };
+        let config = self.config.clone();
+        beginning.run(move || IntervalStream::open(&path, &config)).map(Some)
     }
 
     /// Returns the note on connection tracking. `None`: the load does not use loopback, or loopback

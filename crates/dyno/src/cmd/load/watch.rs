@@ -148,7 +148,7 @@ impl Watch for LoadWatch {
             if live_screen.is_closed() && self.interrupts.count() == 0 {
                 // In raw mode the terminal sends no signal for Ctrl-C. From here on it does.
                 live::restore_terminal();
-                terminal::say(super::ENDING_EARLY);
+                terminal::say(super::beginning::ENDING_EARLY);
                 self.interrupts.raise();
             }
         }

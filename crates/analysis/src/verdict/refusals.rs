@@ -1,0 +1,136 @@
+//! Derives the caveats of controls that should refuse all connections (`refuses = true`).
+
+use dyno_archive::load::Connections;
+use dyno_archive::outcome::Outcome;
+use dyno_archive::start::PartStart;
+use dyno_archive::{LoadRecord, Phase};
+use serde_json::json;
+
+use super::Context;
+use crate::caveat::{Caveat, Code, Severity};
+use crate::load::LoadResult;
+use crate::load::offered::rate_text;
+
+/// End of sentences about a port that is in use.
+const PORT: &str = "on a port where no server should listen. Find the process with `ss -tlnp`.";
+
+/// Caveats about missing responses and connections. A control that refuses all connections gives
+/// neither, as intended. Requests then also wait for dyno's pause before its next attempt.
+const CONSEQUENCES: [Code; 15] = [
+    Code::LongerThanWindow,
+    Code::NoCorrectResponse,
+    Code::Errors,
+    Code::Unanswered,
+    Code::Dropped,
+    Code::RateNotReached,
+    Code::WarmupFailures,
+    Code::WarmupLimit,
+    Code::WarmupWithoutCpu,
+    Code::Connections,
+    Code::Stalled,
+    Code::Outage,
+    Code::Queueing,
+    Code::Clumped,
+    Code::ThreadsEndedApart,
+];
+
+/// Whether a caveat only says that connections were refused.
+pub(super) fn is_consequence(caveat: &Caveat) -> bool {
+    CONSEQUENCES.contains(&caveat.code)
+}
+
+/// A server that does not belong to the run responded in the warm-up of a refusing control's start.
+pub(super) fn warmup_responses(part: Option<&PartStart>) -> Option<Caveat> {
+    let responses = part?.warmup.as_ref()?.correct_responses;
+    (responses > 0).then(|| {
+        let message =
+            format!("In the warm-up of this start, requests got responses ({responses}) {PORT}");
+        let evidence = json!({"answers_in_start": responses});
+        Caveat::new(Code::IncorrectResponses, Severity::Invalid, message, evidence)
+    })
+}
+
+/// All connections were refused, as intended.
+pub(super) fn refusals(
+    result: &LoadResult,
+    record: &LoadRecord,
+    context: &Context<'_>,
+) -> Option<Caveat> {
+    is_as_intended(result, record, context).then(|| {
+        let refused = result.outcomes.get(Outcome::ConnectRefused);
+        let waiting = result.exchanges.in_flight_at_end + result.exchanges.dropped;
+        let waiting_text = match waiting {
+            0 => String::new(),
+            n => format!(
+                " Because dyno pauses between attempts (`reconnect = \"backoff\"`), {n} requests \
+                 were still waiting for an attempt at the end."
+            ),
+        };
+        let message = format!(
+            "All connections were refused, {} per second. This is expected: no server listens \
+             there.{waiting_text}",
+            rate_text(refused_in(record, |phase| phase == Phase::Measured) / result.duration_s)
+        );
+        let evidence = json!({"refused": refused, "waiting": waiting});
+        Caveat::new(Code::Refusals, Severity::Info, message, evidence)
+    })
+}
+
+/// Whether all connections of a load, from its warm-up on, were refused by a control that should
+/// refuse them.
+fn is_as_intended(result: &LoadResult, record: &LoadRecord, context: &Context<'_>) -> bool {
+    let outcomes = &result.outcomes;
+    let refused_name = Outcome::ConnectRefused.name();
+    let refused = match result.exchanges.due() {
+        // The connections were refused although no request was due.
+        0 => record.connection_failures.contains_key(refused_name),
+        // Requests wait for an attempt in order, so attempts of the window may end requests of the
+        // warm-up only.
+        _ => refused_in(record, |phase| phase != Phase::Warmup) > 0.0,
+    };
+    context.refuses
+        && refused
+        && result.connections.opened == 0
+        && outcomes.total() == outcomes.get(Outcome::ConnectRefused)
+        && record.connection_failures.keys().all(|name| name == refused_name)
+}
+
+/// Returns the number of requests that were refused in these phases, whenever they were intended.
+fn refused_in(record: &LoadRecord, is_counted: impl Fn(Phase) -> bool) -> f64 {
+    let intervals = record.intervals.iter().filter(|interval| is_counted(interval.phase));
+    let refused = intervals.map(|interval| {
+        let all = [&interval.outcomes, &interval.carried];
+        all.map(|outcomes| outcomes.get(Outcome::ConnectRefused)).iter().sum::<u64>()
+    });
+    refused.sum::<u64>() as f64
+}
+
+/// A server that does not belong to the run accepted connections on the port of a control that
+/// should refuse them, or sent responses.
+pub(super) fn accepted_connections(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
+    let responses = result.outcomes.get(Outcome::Ok);
+    let Connections { opened, .. } = result.connections;
+    let observation = match (responses, opened) {
+        (0, 0) => return None,
+        (0, 1) => "1 connection was accepted".into(),
+        (0, n) => format!("{n} connections were accepted"),
+        (1, _) => "1 request got a response".into(),
+        (n, _) => format!("{n} requests got a response"),
+    };
+    context.refuses.then(|| {
+        let message = format!("{observation} {PORT}");
+        let evidence = json!({"answers": responses, "opened": opened});
+        Caveat::new(Code::IncorrectResponses, Severity::Invalid, message, evidence)
+    })
+}
+
+/// Describes how connections to a control that should refuse them failed instead. `None`: they did
+/// not, or the server is no such control.
+pub(super) fn other_failures(result: &LoadResult, context: &Context<'_>) -> Option<String> {
+    let is_other = |(name, _): &(&String, &u64)| *name != Outcome::ConnectRefused.name();
+    let (name, n) = result.connection_failures.iter().find(is_other).filter(|_| context.refuses)?;
+    Some(format!(
+        "Not all connections were refused, as this control should do: {n} ended as {name}. Check \
+         the port with curl, and the firewall's rules."
+    ))
+}
