@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json c0a131717be07623d1e535e36ffe1c4805cd8e5d051378e40cfbddc2939a19a1
+// Made by types.mjs from docs/schema/report.schema.json 1d70aa29fc49e22e0156fd11a45890f1f36b6fb9fcd211b102639e645a681a00
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -599,8 +599,8 @@ export interface Comparison {
   throughput: PairEstimate | null;
   /**
    * Whether `throughput_ratio` is a bound, because repeats of one of the two do not count for
-   * reasons outside of the server. Its repeats that only the generator limited are then part of
-   * the ratio.
+   * reasons outside of the server. If only one of the two may do more, its repeats that only the
+   * generator limited are part of the ratio.
    */
   throughput_bound: RatioBound;
   throughput_ratio: Repeated;

@@ -339,8 +339,8 @@ pub struct SliceRates {
 }
 
 impl SliceRates {
-    /// Adds a slice after a gap without counting, nanoseconds. A slice without a gap stands only for
-    /// itself, and is left out.
+    /// Adds a slice after a gap without counting, nanoseconds. A slice without a gap stands only
+    /// for itself, and is left out.
     pub fn add(&mut self, calls_per_s: u64, gap_ns: u64) {
         if gap_ns == 0 {
             return;

@@ -242,8 +242,8 @@ fn capacities_of(
         };
         anyhow::bail!(
             "workload {workload:?}: {problem} {subject} ({reason}), so the capacity for its rates \
-             is unknown{others}\nhint: see the reasons with: dyno report {path}\nhint: {remedy}, or \
-             leave it out with --only"
+             is unknown{others}\nhint: see the reasons with: dyno report {path}\nhint: {remedy}, \
+             or leave it out with --only"
         );
     }
     let capacities = slowest_subjects(plan, report);
