@@ -222,7 +222,7 @@ pub(crate) fn check_trial(
             trial.trial, planned.launch, start.start, start.launch
         ));
     }
-    check_instants(start, trial)?;
+    check_instants(start, trial.trial, (trial.load.began_ns, trial.load.window_ns))?;
     for used in trial.load.samples.iter().flat_map(|s| &s.parties) {
         check_party("a sample", plan, &plan.launches[planned.launch], used.party)?;
     }
@@ -242,14 +242,21 @@ pub(crate) fn check_trial(
 
 /// Checks that the load of a trial took place during its start. A trial of another run of the same
 /// plan has the same indices, but other instants.
-fn check_instants(start: &StartRecord, trial: &TrialRecord) -> FileCheck {
-    let began_ns = trial.load.began_ns;
-    let closed_ns = began_ns.saturating_add(trial.load.window_ns.1);
+fn check_instants(
+    start: &StartRecord,
+    trial: usize,
+    (began_ns, window_ns): (u64, (u64, u64)),
+) -> FileCheck {
+    // The server ended before the load began, which therefore has no instants.
+    if (began_ns, window_ns) == (0, (0, 0)) {
+        return Ok(());
+    }
+    let closed_ns = began_ns.saturating_add(window_ns.1);
     let outside = |position: &str, instant_ns: u64| {
         Err(format!(
-            "the load of trial {}, from {began_ns} to {closed_ns} ns, is not within start {}, \
+            "the load of trial {trial}, from {began_ns} to {closed_ns} ns, is not within start {}, \
              which {position} at {instant_ns} ns",
-            trial.trial, start.start
+            start.start
         ))
     };
     match (start.began_ns, start.ended_ns) {
@@ -491,6 +498,17 @@ mod tests {
     use super::*;
     use crate::profile::{FrameKind, Stack, Stacks};
     use serde_json::json;
+
+    #[test]
+    fn load_that_never_began_has_no_instants() {
+        let start =
+            StartRecord { began_ns: Some(100), ended_ns: Some(200), ..StartRecord::default() };
+        assert_eq!(check_instants(&start, 3, (0, (0, 0))), Ok(()));
+        assert_eq!(check_instants(&start, 3, (100, (20, 100))), Ok(()));
+        for outside in [(0, (0, 50)), (99, (0, 50)), (100, (0, 101))] {
+            assert!(check_instants(&start, 3, outside).is_err(), "{outside:?}");
+        }
+    }
 
     #[test]
     fn profile_above_limits_is_refused() {

@@ -113,7 +113,7 @@ pub fn may_be_secret_header(name: &str) -> bool {
 }
 
 /// Words of header names that end like a mark of a secret by chance.
-const HARMLESS_WORDS: [&str; 5] = ["bypass", "compass", "hotkey", "monkey", "oauth"];
+const HARMLESS_WORDS: [&str; 4] = ["bypass", "compass", "hotkey", "monkey"];
 
 /// Complete names of parameters whose values may be secrets: `code` and `assertion` are names of
 /// OAuth 2.0 (RFC 6749 §4.1.2, RFC 7521 §4.1), `ticket` of CAS.
