@@ -1,5 +1,5 @@
-//! Keeps track of the children that dyno has started. All its other children are orphans that the
-//! kernel reparented to it, the descendants of a minder that was killed, and must be killed.
+//! Keeps track of the children that dyno has started, and kills all others. If a minder
+//! (`minder.rs`) is killed, the kernel reparents its descendants to dyno.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,7 +16,7 @@ use crate::sys;
 static STARTED: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// Whether the kernel reparents orphans to dyno.
-static ADOPTS: AtomicBool = AtomicBool::new(false);
+static IS_SUBREAPER: AtomicBool = AtomicBool::new(false);
 
 fn child_pids() -> MutexGuard<'static, BTreeSet<u32>> {
     STARTED.lock().unwrap_or_else(PoisonError::into_inner)
@@ -36,21 +36,22 @@ pub(crate) fn forget(pid: u32) {
     child_pids().remove(&pid);
 }
 
-/// Makes the kernel reparent orphans to dyno from now on. Does nothing if dyno has children that it
-/// did not start, as after the `exec` of a shell with jobs, because their orphans would be killed.
+/// Makes the kernel reparent orphans to dyno from now on. A shell that replaces itself by dyno
+/// (`exec`) leaves its jobs as dyno's children. In that case nothing changes, so that no orphan of
+/// a job is killed.
 pub(crate) fn adopt_orphans() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         if adopted_children(&child_pids()).is_empty() {
             sys::become_subreaper();
-            ADOPTS.store(true, Ordering::Release);
+            IS_SUBREAPER.store(true, Ordering::Release);
         }
     });
 }
 
 /// Kills the orphans that the kernel reparented to dyno, until none is left.
 pub(crate) fn end_orphans() {
-    if !ADOPTS.load(Ordering::Acquire) {
+    if !IS_SUBREAPER.load(Ordering::Acquire) {
         return;
     }
     let session = Stat::read(std::process::id()).map(|stat| stat.session);

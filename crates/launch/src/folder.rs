@@ -109,7 +109,7 @@ pub fn unmount_below(folder: &Path) -> io::Result<()> {
 
 /// Ignores that nothing is mounted at a path any more.
 fn ignore_gone(error: io::Error) -> io::Result<()> {
-    let is_gone = matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT));
+    let is_gone = matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT | libc::ENOTDIR));
     if is_gone { Ok(()) } else { Err(error) }
 }
 

@@ -257,8 +257,7 @@ impl Drop for WorkTrees<'_> {
         let interrupts = Interrupts::new();
         let supervision = Supervision { guard: self.guard, interrupts: &interrupts };
         // Git would remove the files of mounted folders.
-        let unmounted = folder::unmount_below(&self.folder);
-        if unmounted.is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+        if self.folder.exists() && folder::unmount_below(&self.folder).is_err() {
             return;
         }
         for tree in &self.trees {

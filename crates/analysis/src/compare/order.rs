@@ -53,12 +53,12 @@ impl Confounding {
         match self {
             Confounding::None => None,
             Confounding::SamePlace => Some(
-                "The order of starts was fixed. A drift of the machine within a run is part of its \
-                 numbers, and no interval contains it.",
+                "The order of starts was fixed. Drift of the machine within a run biases its \
+                 numbers, and no interval includes it.",
             ),
             Confounding::Place => Some(
-                "The order of starts was fixed, and the sides have different places in it. A drift \
-                 of the machine is part of each difference. No cause is named, and no ratio \
+                "The order of starts was fixed, and the sides have different positions in it. \
+                 Drift of the machine biases each difference. No cause is named, and no ratio \
                  decides a gate. Use `order = \"random\"` under `[suite]`.",
             ),
         }
@@ -165,10 +165,7 @@ mod tests {
         let comparison = compare_runs((&run, Some(1)), (&later, Some(1)), "throughput<-50%");
         assert_eq!(comparison.gates[0].state, GateState::Held, "{:?}", comparison.gates);
         assert!(
-            comparison
-                .notes
-                .iter()
-                .any(|note| note.contains("within a run is part of its numbers"))
+            comparison.notes.iter().any(|note| note.contains("within a run biases its numbers"))
         );
         let comparison = compare_runs((&run, Some(0)), (&later, Some(1)), "throughput<-50%");
         assert_eq!(comparison.gates[0].state, GateState::Undecided);

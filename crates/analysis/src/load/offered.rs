@@ -18,11 +18,11 @@ const MAX_LAG_SHARE: f64 = 0.02;
 /// exponential service times it has then reached 95 % (1 − e⁻³) of its final value.
 const SETTLING_SERVICE_TIMES: f64 = 3.0;
 
-/// Largest allowance for chance, as a share of the offered requests.
+/// Cap of the allowance for chance, as a share of the offered requests.
 const MAX_CHANCE: f64 = 0.05;
 
-/// Largest allowance for chance if [`MAX_CHANCE`] is less, in requests.
-const MIN_CHANCE: f64 = 5.0;
+/// Minimum of this cap, in requests.
+const MIN_CHANCE_CAP: f64 = 5.0;
 
 /// Offered requests and their responses over a part of the window. Instants are in seconds since
 /// the load began.
@@ -89,12 +89,13 @@ fn sum_in_stretch(
 
 /// Returns by how much the requests in flight may grow during a stretch if the server keeps up.
 ///
-/// `before` and `last`: arrivals in the last service time before the beginning and before the end.
+/// `before` and `last`: arrivals during one service time before the stretch begins, and before it
+/// ends.
 /// Two standard deviations of their difference are allowed for chance (both are Poisson counts).
 /// The allowance has a cap, because in overload service times grow with the backlog.
 fn max_backlog_growth(offered: f64, before: f64, last: f64) -> f64 {
     let chance = (2.0 * (before + last).sqrt()).max(1.0);
-    (last - before).max(0.0) + chance.min((offered * MAX_CHANCE).max(MIN_CHANCE))
+    (last - before).max(0.0) + chance.min((offered * MAX_CHANCE).max(MIN_CHANCE_CAP))
 }
 
 impl LoadResult {
@@ -154,15 +155,15 @@ impl LoadResult {
         let offered = self.arrivals_within(from_s, to_s);
         let responses = self.window().map(|i| i.completed).sum::<u64>() as f64;
         let (before, last) = self.arrivals_before((from_s, to_s), self.service_s());
-        let has_kept_up = responses - offered
-            <= offered * MAX_LAG_SHARE + max_backlog_growth(offered, last, before);
-        (!has_kept_up).then_some(Pace {
+        let is_surplus = responses - offered
+            > offered * MAX_LAG_SHARE + max_backlog_growth(offered, last, before);
+        is_surplus.then_some(Pace {
             from_s,
             to_s,
             is_full_window: true,
             offered,
             responses,
-            has_kept_up,
+            has_kept_up: true,
         })
     }
 
@@ -199,11 +200,11 @@ impl LoadResult {
         (before(from_s), before(to_s))
     }
 
-    /// Returns the requests taken on or dropped between two instants, without the requests of the
+    /// Returns the requests started or dropped between two instants, without the requests of the
     /// drain.
     fn arrivals_within(&self, from_s: f64, to_s: f64) -> f64 {
-        let taken_on = self.intervals.iter().filter(|i| i.phase != Phase::Drain);
-        sum_in_stretch(taken_on.map(|i| (i.start_s, i.end_s, i.arrivals())), (from_s, to_s))
+        let with_arrivals = self.intervals.iter().filter(|i| i.phase != Phase::Drain);
+        sum_in_stretch(with_arrivals.map(|i| (i.start_s, i.end_s, i.arrivals())), (from_s, to_s))
     }
 
     fn window(&self) -> impl DoubleEndedIterator<Item = &IntervalResult> {

@@ -1,9 +1,7 @@
-//! Finds where a percentile lies: at a time, or among the unanswered (due requests without a
-//! correct response).
+//! Finds the value of a percentile: a time, or more than the longest known wait.
 //!
-//! Percentiles are over all due requests, so that failures cannot improve them. The unanswered rank
-//! above every correct response. A percentile among them has no value: it is longer than the
-//! longest known wait.
+//! Percentiles are over all due requests, so that failures cannot improve them. Requests without a
+//! correct response rank above all response times, so a percentile among them has no time.
 
 use dyno_archive::Times;
 use schemars::JsonSchema;

@@ -125,12 +125,15 @@ impl GeneratorBound {
             }
             GeneratorBound::Waiting { .. }
             | GeneratorBound::Cpu { .. }
-            | GeneratorBound::Crowded { .. } => format!(
-                "Give the generator CPUs that no other program uses{} ({}), and no more threads \
-                 than CPUs.",
-                result.client.headroom.processes_text(),
-                context.cpus_setting()
-            ),
+            | GeneratorBound::Crowded { .. } => {
+                let programs = result.client.headroom.processes_text();
+                let begin = match programs.is_empty() {
+                    true => "Give".to_string(),
+                    false => format!("Stop the other programs{programs}, or give"),
+                };
+                let setting = context.cpus_setting();
+                format!("{begin} the generator CPUs of its own ({setting}), one thread on each.")
+            }
         }
     }
 }

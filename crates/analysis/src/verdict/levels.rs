@@ -182,7 +182,7 @@ impl Step<'_> {
             return None;
         }
         let mean = format!(
-            "The mean ({} requests/s) describes none of these levels.",
+            "The mean ({} requests/s) is a mix of these levels.",
             number(load.throughput_rps)
         );
         let (timeline, cost) = (levels.timeline(), self.cost_meanwhile());
@@ -191,8 +191,8 @@ impl Step<'_> {
                 Code::Slowdown,
                 format!(
                     "Throughput fell within the measured window to {:.2} times its highest level: \
-                     {timeline}. {mean}{cost} Look for other changes at that time in the explorer, \
-                     and repeat the step.",
+                     {timeline}. {mean}{cost} Look for other changes at that time in the HTML \
+                     report (Explorer), and repeat the step.",
                     levels.last().value / levels.highest().value
                 ),
             ),
@@ -287,7 +287,7 @@ impl Step<'_> {
             Pattern::Flat => return None,
         };
         let mean = server.cpu_us_per_request.map_or_else(String::new, |us| {
-            format!(" The mean ({} µs) describes none of these levels.", number(us))
+            format!(" The mean ({} µs) is a mix of these levels.", number(us))
         });
         let message =
             format!("CPU time per request {change}: {}.{mean} {action}", costs.timeline());

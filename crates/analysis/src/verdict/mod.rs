@@ -72,7 +72,7 @@ impl Context<'_> {
     /// the servers leave, so the setting is one of the servers.
     const fn cpus_setting(&self) -> &'static str {
         match self.server {
-            Some(_) => "a smaller `cpuset` under `[limits]` leaves it the others",
+            Some(_) => "list fewer CPUs in `cpuset` under `[limits]`",
             None => "`--cpus`",
         }
     }

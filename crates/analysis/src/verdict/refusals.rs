@@ -2,6 +2,7 @@
 
 use dyno_archive::load::Connections;
 use dyno_archive::outcome::Outcome;
+use dyno_archive::plan::Reconnect;
 use dyno_archive::start::PartStart;
 use dyno_archive::{LoadRecord, Phase};
 use serde_json::json;
@@ -59,11 +60,15 @@ pub(super) fn refusals(
     is_as_intended(result, record, context).then(|| {
         let refused = result.outcomes.get(Outcome::ConnectRefused);
         let waiting = result.exchanges.in_flight_at_end + result.exchanges.dropped;
-        let waiting_text = match waiting {
-            0 => String::new(),
-            n => format!(
+        let waiting_text = match (waiting, result.config.reconnect) {
+            (0, _) => String::new(),
+            (n, Reconnect::Backoff) => format!(
                 " Because dyno pauses between attempts (`reconnect = \"backoff\"`), {n} requests \
                  were still waiting for an attempt at the end."
+            ),
+            (n, Reconnect::AtOnce) => format!(
+                " {n} requests were still waiting for an attempt at the end, because dyno cannot \
+                 try as often as requests are due."
             ),
         };
         let message = format!(
@@ -128,7 +133,8 @@ pub(super) fn accepted_connections(result: &LoadResult, context: &Context<'_>) -
 /// not, or the server is no such control.
 pub(super) fn other_failures(result: &LoadResult, context: &Context<'_>) -> Option<String> {
     let is_other = |(name, _): &(&String, &u64)| *name != Outcome::ConnectRefused.name();
-    let (name, n) = result.connection_failures.iter().find(is_other).filter(|_| context.refuses)?;
+    let others = result.connection_failures.iter().filter(is_other).filter(|_| context.refuses);
+    let (name, n) = others.max_by_key(|(_, n)| **n)?;
     Some(format!(
         "Not all connections were refused, as this control should do: {n} ended as {name}. Check \
          the port with curl, and the firewall's rules."

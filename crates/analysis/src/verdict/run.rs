@@ -1,7 +1,7 @@
 //! Derives the caveats of a whole run. They describe effects that no single step shows, such as a
 //! drift of the machine, and peaks that are only lower bounds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_archive::Phase;
 use dyno_archive::plan::{NotServed, Plan, Subject};
@@ -367,15 +367,21 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
         return None;
     }
     let has_workloads = peaks.iter().any(|peak| peak.workload != peaks[0].workload);
-    let descriptions: Vec<String> =
-        open.iter().take(LISTED).map(|peak| describe_open_peak(peak, has_workloads)).collect();
+    let listed = || open.iter().take(LISTED);
+    let shared_reason = shared_reason(listed().flat_map(|peak| peak.open.iter().take(LISTED)));
+    let descriptions: Vec<String> = listed()
+        .map(|peak| describe_open_peak(peak, has_workloads, shared_reason.is_some()))
+        .collect();
+    let reason = shared_reason.map_or_else(String::new, |reason| {
+        format!(", because some repeats do not count ({reason})")
+    });
     let more = match open.len().saturating_sub(LISTED) {
         0 => String::new(),
         n => format!("; and {n} more"),
     };
     let message = format!(
-        "Some peaks are lower bounds (≥): {}{more}. These servers may reach more, so none of them \
-         is ranked below another. {}",
+        "Some peaks are lower bounds (≥){reason}: {}{more}. These servers may reach more, so they \
+         are not ranked below any other. {}",
         descriptions.join("; "),
         remedy(&open)
     );
@@ -409,14 +415,23 @@ fn remedy(open: &[&Peak<'_>]) -> String {
     }
 }
 
+/// Returns the reason why repeats do not count, if all steps have the same one.
+fn shared_reason<'a>(steps: impl Iterator<Item = &'a OpenStep>) -> Option<&'static str> {
+    let reasons: Option<BTreeSet<&'static str>> = steps
+        .map(|step| step.reason.filter(|_| step.repeats > 0).map(other_programs::reason))
+        .collect();
+    reasons.filter(|reasons| reasons.len() == 1)?.pop_first()
+}
+
 /// Formats a peak as `fast, ≥ 23000/s: at 16 connections 5 of 5 repeats do not count (the generator
-/// was the limit)`.
-fn describe_open_peak(peak: &Peak<'_>, has_workloads: bool) -> String {
+/// was the limit)`. `is_reason_shared`: the reason stands before all peaks.
+fn describe_open_peak(peak: &Peak<'_>, has_workloads: bool, is_reason_shared: bool) -> String {
     let step = |open: &OpenStep| {
         let at = open.at.in_words(|rate| format!("{rate:.0}"));
         let reason = open.reason.map_or("not run", other_programs::reason);
         match open.repeats {
             0 => format!("the step of {at} was not run"),
+            repeats if is_reason_shared => format!("{} of {repeats} at {at}", open.refused),
             repeats => {
                 format!("at {at} {} of {repeats} repeats do not count ({reason})", open.refused)
             }

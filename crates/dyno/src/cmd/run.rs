@@ -225,7 +225,9 @@ fn capacities_of(
     let plan = &run.header.plan;
     let missing = missing_capacities(plan, report);
     if let Some(MissingCapacity { workload, subject, reason, is_limited }) = missing.first() {
-        let mut others: Vec<&str> = missing.iter().map(|m| m.subject.as_str()).collect();
+        let is_similar = |other: &&MissingCapacity| other.is_limited == *is_limited;
+        let mut others: Vec<&str> =
+            missing.iter().filter(is_similar).map(|m| m.subject.as_str()).collect();
         others.retain(|other| other != subject);
         others.dedup();
         let others = match others.is_empty() {

@@ -5,8 +5,8 @@
 use std::ops::Range;
 
 use dyno_archive::secret::{
-    is_scheme, is_secret, is_secret_field, is_secret_parameter, is_token, may_be_secret,
-    may_be_secret_header, without_escapes,
+    is_distinctive, is_scheme, is_secret, is_secret_field, is_secret_parameter, is_token,
+    may_be_secret, may_be_secret_header, without_escapes,
 };
 
 use super::MARK;
@@ -282,7 +282,10 @@ fn curl_user_spans(text: &str) -> Vec<Span> {
         let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
         // Other programs take a group there: `docker run -u app:app`, `-u 1000:1000`.
         let is_password = !(password.starts_with("//") || is_number(user) && is_number(password));
-        let is_curl = line.contains("curl") || looks_random(password);
+        let is_curl = line.contains("curl")
+            || looks_random(password)
+            || is_token(user)
+            || is_distinctive(user);
         let end = at + flag.len() + text[at + flag.len()..].find(word)? + word.len();
         let secret = if is_user_secret(user, password) { word } else { password };
         let range = end - secret.len()..end;

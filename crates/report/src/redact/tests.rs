@@ -390,6 +390,7 @@ fn logs_withhold_values_of_secret_names() {
         ),
         ("curl -u admin:a http://h/", "curl -u admin:(withheld) http://h/"),
         ("curl -u abc123xyz: http://h/", "curl -u (withheld): http://h/"),
+        ("curl \\\n  -u a1b2c3d4e5f6: \\\n http://h/", "curl \\\n  -u (withheld): \\\n http://h/"),
         ("user: u\ntoken: abc\n", "user: u\ntoken: (withheld)\n"),
         ("GET /?next=%2Fa%3Ftoken%3Dabc&n=%2Fb HTTP", "GET /?next=(withheld)&n=%2Fb HTTP"),
         ("[(b'cookie', b'ab'), (b'host', b'c')]", "[(b'cookie', b'(withheld)'), (b'host', b'c')]"),

@@ -43,7 +43,7 @@ pub(crate) fn check_members(
 }
 
 /// Checks that the rates of arms that are loaded at the same time do not exceed their CPUs.
-/// `shares`: rates as shares of the slowest arm's capacity alone.
+/// `shares`: rates as shares of the slowest arm's capacity, which is measured without the others.
 ///
 /// # Errors
 /// The rates exceed the CPUs.
@@ -91,10 +91,10 @@ fn check_baseline(
     }
 }
 
-/// Checks that a suite requests only results that subjects loaded at the same time can have.
+/// Rejects settings of a suite that a duet does not support.
 ///
 /// # Errors
-/// It requests other results.
+/// The suite has such a setting.
 pub(super) fn check(is_duet: bool, load: &Load, has_objective: bool) -> Result<(), Mistake> {
     if !is_duet {
         return Ok(());
@@ -103,9 +103,9 @@ pub(super) fn check(is_duet: bool, load: &Load, has_objective: bool) -> Result<(
         matches!(arrivals, Arrivals::Closed | Arrivals::Constant { .. } | Arrivals::Poisson { .. })
     };
     if !load.steps.iter().all(|step| has_fixed_rate(&step.arrivals)) {
-        let message = "`order = \"duet\"`: a step is lengthened by the number of subjects, which a \
-                       rate that changes with time or was recorded cannot be\nhint: leave `order = \
-                       \"duet\"` or that step out";
+        let message = "`order = \"duet\"`: cannot be used with a ramp, a stepped rate or recorded \
+                       times, because dyno multiplies the length of a step by the number of \
+                       subjects\nhint: use a constant rate, or leave `order = \"duet\"` out";
         return Err(mistake("order", message).with_parent("suite"));
     }
     if load.priority == Priority::Realtime {
@@ -137,7 +137,7 @@ mod tests {
         assert!(suite("[load]\nrate = 1000\nconnections = 8\n").unwrap().duet);
         for (extra, expected) in [
             ("slice = \"200ms\"\n", "the only order in which subjects take turns"),
-            ("[load]\nconnections = 8\nrate = \"1k..5k\"\n", "a step is lengthened"),
+            ("[load]\nconnections = 8\nrate = \"1k..5k\"\n", "multiplies the length of a step"),
             ("[load]\nconnections = 8\npriority = \"realtime\"\n", "would block the others"),
             (
                 "[load]\nconnections = 8\nrate = 100\n[report]\nobjective = \"p99<5ms\"\n",

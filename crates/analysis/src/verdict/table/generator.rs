@@ -51,8 +51,8 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
         code: Code::GeneratorBusy,
         severity: Severity::Invalid,
         message: "one of its threads was busy for 50 % of the time, and waited for a CPU for 35 %. \
-                  Throughput is a lower bound. Give the generator CPUs that no other program uses \
-                  (a smaller `cpuset` under `[limits]` leaves it the others)",
+                  Throughput is a lower bound. Give the generator CPUs of its own (list fewer CPUs \
+                  in `cpuset` under `[limits]`), one thread on each.",
         evidence: r#"{"need": 0.850000001, "need_work": 0.5, "waiting": 0.350000001}"#,
         trigger: |w| w.set_generator_threads(&[(500 * MS, 350 * MS + 1)]),
         near_miss: |w| w.set_generator_threads(&[(500 * MS, 350 * MS)]),
@@ -174,9 +174,8 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
         message: "its CPUs were 95 % busy (other programs 65 %, hypervisor 0 %), and its threads \
-                  waited for a CPU for 5.0 % of the time. Throughput is a lower bound. Give the \
-                  generator CPUs that no other program uses (nginx 0.50 s) (a smaller `cpuset` \
-                  under",
+                  waited for a CPU for 5.0 % of the time. Throughput is a lower bound. Stop the \
+                  other programs (nginx 0.50 s), or give the generator CPUs of its own (list fewer",
         evidence: r#"{"busy": 0.95, "others": 0.65, "waiting": 0.050000001}"#,
         trigger: |w| set_busy_cpu(w, 950 * MS, Some(50 * MS + 1)),
         near_miss: |w| set_busy_cpu(w, 950 * MS, Some(50 * MS)),

@@ -71,7 +71,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         message: "Throughput fell within the measured window to 0.90 times its highest level: 1000 \
                   requests/s until 5.0 s after the load began, then 900 requests/s. The mean (933 \
-                  requests/s) describes none of these levels.",
+                  requests/s) is a mix of these levels.",
         evidence: r#"{"last_to_first": 0.9}"#,
         ..case(
             Code::Slowdown,
@@ -83,7 +83,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         message: "Throughput rose within the measured window to 1.11 times its lowest level: 900 \
                   requests/s until 10.0 s after the load began, then 1000 requests/s. The mean \
-                  (933 requests/s) describes none of these levels.",
+                  (933 requests/s) is a mix of these levels.",
         evidence: "{}",
         ..case(
             Code::Speedup,
@@ -94,7 +94,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     // A server whose cache fills: 400/s, then 1,900/s, at the same CPU time per request.
     Case {
         message: "to 4.75 times its lowest level: 400 requests/s until 5.0 s after the load began, \
-                  then 1900 requests/s. The mean (1400 requests/s) describes none",
+                  then 1900 requests/s. The mean (1400 requests/s) is a mix",
         ..case(
             Code::Speedup,
             |w| w.set_seconds(&[[(400, 100 * MS); 5].as_slice(), &[(1900, 475 * MS); 10]].concat()),
@@ -240,7 +240,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         message: "Throughput went up and down within the measured window: 1000 requests/s until \
                   5.0 s after the load began, 900 requests/s until 10.0 s, 1000 requests/s until \
-                  15.0 s, then 900 requests/s. The mean (950 requests/s) describes none",
+                  15.0 s, then 900 requests/s. The mean (950 requests/s) is a mix",
         ..case(
             Code::Cyclic,
             |w| set_rates(w, [1000, 900, 1000, 900]),
@@ -272,7 +272,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         message: "CPU time per request rose within the measured window to 1.53 times its lowest \
                   level: 450 µs until 5.0 s after the load began, 565 µs until 10.0 s, then 690 \
-                  µs. The mean (568 µs) describes none of these levels.",
+                  µs. The mean (568 µs) is a mix of these levels.",
         ..case(
             Code::CostLevels,
             |w| set_costs_at_rate(w, [180, 226, 276]),

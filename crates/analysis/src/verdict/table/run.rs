@@ -302,8 +302,8 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
-        message: "Some peaks are lower bounds (≥): a, ≥ 8160/s: at 16 connections 3 of 5 repeats \
-                  do not count (the generator was the limit).",
+        message: "Some peaks are lower bounds (≥), because some repeats do not count (the \
+                  generator was the limit): a, ≥ 8160/s: 3 of 5 at 16 connections.",
         evidence: r#"{"peaks": [{"subject": "a", "workload": "w", "at_least_rps": 8160.0, "steps": [{"step": 1, "at": {"connections": 16, "streams": 1, "pipeline": 1, "rate": null, "schedule": null, "pass": 1}, "refused": 3, "repeats": 5, "reason": "generator_busy"}]}]}"#,
         trigger: |w| {
             w.add_peaks(&[("a", 8160.0), ("b", 100.0)]);
@@ -316,9 +316,9 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
-        message: "2 of 5 repeats do not count (other programs used the CPUs). These servers may \
-                  reach more, so none of them is ranked below another. To measure them, end the \
-                  other programs",
+        message: "some repeats do not count (other programs used the CPUs): a, ≥ 81.6/s: 2 of 5 \
+                  at 16 connections. These servers may reach more, so they are not ranked below \
+                  any other. To measure them, end the other programs",
         evidence: "{}",
         trigger: |w| {
             w.add_peaks(&[("a", 81.6)]);
