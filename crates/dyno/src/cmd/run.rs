@@ -224,7 +224,9 @@ fn capacities_of(
 ) -> anyhow::Result<MeasuredFirst> {
     let plan = &run.header.plan;
     let missing = missing_capacities(plan, report);
-    if let Some(MissingCapacity { workload, subject, reason, is_limited }) = missing.first() {
+    // A server's failure comes first, because the generator's limit has another remedy.
+    let first = missing.iter().min_by_key(|missing| missing.is_limited);
+    if let Some(MissingCapacity { workload, subject, reason, is_limited }) = first {
         let is_similar = |other: &&MissingCapacity| other.is_limited == *is_limited;
         let mut others: Vec<&str> =
             missing.iter().filter(is_similar).map(|m| m.subject.as_str()).collect();

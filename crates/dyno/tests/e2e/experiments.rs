@@ -458,7 +458,8 @@ fn run_with_stop_ends_once_decided() {
 #[test]
 fn rate_shares_use_capacity_of_slowest_subject() {
     let place = Place::new();
-    place.add_unruly("slow", &[], "");
+    // Its requests wait, so that the generator is not the limit even next to other programs.
+    place.add_unruly("slow", &["--mode", "sleepy-workers"], "");
     let suite = "subjects = [\"slow\", \"null\"]\n[suite]\nrepeats = 1\n[[workloads]]\n\
                  path = \"/plaintext\"\n\
                  [load]\nconnections = 4\nrate = [\"10%\", \"20%\"]\nwarmup = \"100ms\"\n\
@@ -476,8 +477,7 @@ fn rate_shares_use_capacity_of_slowest_subject() {
         let runs = format!("shares-{attempt}");
         let output = place.dyno(&["run", "shares.toml", "--runs", &runs]);
         place.assert_nothing_is_left();
-        let is_spoiled =
-            text(&output).contains("workload \"plaintext\": has no valid closed-loop step");
+        let is_spoiled = text(&output).contains("so the capacity for its rates is unknown");
         assert!(!is_spoiled || output.status.code() == Some(3), "{}", text(&output));
         (!is_spoiled).then_some((runs, output))
     };
