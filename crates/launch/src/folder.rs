@@ -66,8 +66,8 @@ pub(crate) fn sweep(base: &Path) {
 }
 
 /// Removes a folder that dyno created, with all that is in it. Servers and builds may have mounted
-/// other folders below it. They are unmounted first, because their files are not dyno's. Of a link
-/// in place of the folder only the link is removed.
+/// other folders below it. They are unmounted first, because their files are not dyno's. If a
+/// link has replaced the folder, only the link is removed.
 ///
 /// # Errors
 /// Something is still mounted below it, or a file cannot be removed.
@@ -97,12 +97,14 @@ pub fn unmount_below(folder: &Path) -> io::Result<()> {
         // A shared mount has peers, such as the /dev of which it is a recursive copy. Without this,
         // what is unmounted below it would be unmounted below its peers, too.
         for point in &points {
-            crate::sys::make_private(point).or_else(ignore_gone).map_err(|e| named(point, &e))?;
+            crate::sys::make_private(point)
+                .or_else(ignore_gone)
+                .map_err(|e| unmount_error(point, &e))?;
         }
         // What was mounted last is unmounted first: other mounts may be below or under it. One at a
         // time, because the mount under it may be shared as well.
         if !points.iter().rev().any(|point| crate::sys::unmount(point).is_ok()) {
-            return Err(named(last, &io::ErrorKind::ResourceBusy.into()));
+            return Err(unmount_error(last, &io::ErrorKind::ResourceBusy.into()));
         }
     }
 }
@@ -113,7 +115,7 @@ fn ignore_gone(error: io::Error) -> io::Result<()> {
     if is_gone { Ok(()) } else { Err(error) }
 }
 
-fn named(point: &Path, error: &io::Error) -> io::Error {
+fn unmount_error(point: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: cannot be unmounted: {error}", point.display()))
 }
 

@@ -59,7 +59,7 @@ pub fn missing_capacities(plan: &Plan, report: &Report) -> Vec<MissingCapacity> 
     let grid = Grid::new(&report.trials);
     let missing = |workload: usize| {
         let slowest_rps = slowest_subject(plan, &grid, workload).map(|slowest| slowest.rps);
-        let missing = |arm: usize| {
+        let missing_arm = |arm: usize| {
             let limited = match peak_throughput(plan, &grid, (arm, workload)) {
                 Some(peak) if !peak.is_lower_bound => return None,
                 Some(peak) if slowest_rps.is_some_and(|slowest| peak.rps >= slowest) => {
@@ -74,7 +74,7 @@ pub fn missing_capacities(plan: &Plan, report: &Report) -> Vec<MissingCapacity> 
                 reason: limited.unwrap_or_else(|| missing_reason(plan, report, (arm, workload))),
             })
         };
-        loaded_arms(plan, workload).into_iter().filter_map(missing).collect::<Vec<_>>()
+        loaded_arms(plan, workload).into_iter().filter_map(missing_arm).collect::<Vec<_>>()
     };
     (0..plan.workloads.len()).flat_map(missing).collect()
 }

@@ -6,7 +6,8 @@ use dyno_analysis::peak::RatioBound;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::{PairUnit, Repeated};
 
-/// Returns the ratio of throughput, and what its ends are. Of a bound only one end is a bound, too.
+/// Returns the ratio of throughput, and a description of its ends. If the ratio is a bound, only
+/// one end of its interval is a bound, too.
 pub(super) fn ratio_with_uncertainty(report: &Report, c: &Comparison) -> (String, String) {
     let (spread, scope) = match interval_of_all_pairs(c.throughput) {
         Some(interval) if report.run.at_every_look => {
