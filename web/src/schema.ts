@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 1d70aa29fc49e22e0156fd11a45890f1f36b6fb9fcd211b102639e645a681a00
+// Made by types.mjs from docs/schema/report.schema.json 65ad7859b885ef22fdf949d7d3080566d2941fd785014789a8047e6d5bc5321f
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -100,7 +100,7 @@ export type Severity = "info" | "warning" | "invalid";
  */
 export type Over = "launches" | "rounds";
 /**
- * Relation of the ratio of two servers to the true ratio, if repeats of one do not count for
+ * Relation of the ratio of two servers to the true ratio, if repeats of one are excluded for
  * reasons outside of the server.
  */
 export type RatioBound = "exact" | "at_least" | "at_most" | "unknown";
@@ -598,7 +598,7 @@ export interface Comparison {
    */
   throughput: PairEstimate | null;
   /**
-   * Whether `throughput_ratio` is a bound, because repeats of one of the two do not count for
+   * Whether `throughput_ratio` is a bound, because repeats of one of the two are excluded for
    * reasons outside of the server. If only one of the two may do more, its repeats that only the
    * generator limited are part of the ratio.
    */
@@ -715,7 +715,7 @@ export interface Effect {
    */
   changed: Change[];
   /**
-   * Whether all blocks started the two in the same order. A drift of the machine is then part of
+   * Whether all blocks started the two in the same order. A drift of the machine then biases
    * their difference.
    */
   fixed_order: boolean;
@@ -803,7 +803,7 @@ export interface Row {
   a: Repeated;
   b: Repeated;
   /**
-   * Most repeats of `b` do not count because its server answered wrong, failed or never came up,
+   * Most repeats of `b` are excluded because its server answered wrong, failed or never came up,
    * and in most of `a` the server did not fail.
    */
   b_broke: boolean;
@@ -1076,7 +1076,7 @@ export interface OverviewRow {
   peak_at_least_at: Shape | null;
   /**
    * Throughput that the server reached at least, where that is above `peak_rps`. It includes
-   * repeats that do not count only because of the generator. `None`: `peak_rps` is the most that
+   * repeats that are excluded only because of the generator. `None`: `peak_rps` is the most that
    * is known.
    */
   peak_at_least_rps: Repeated | null;
@@ -1265,7 +1265,7 @@ export interface Mixture {
   repeats: number;
 }
 /**
- * A step at which a server may have done more than its peak, because repeats do not count for
+ * A step at which a server may have done more than its peak, because repeats are excluded for
  * reasons outside of the server.
  */
 export interface OpenStep {
@@ -1276,7 +1276,7 @@ export interface OpenStep {
    */
   reason: Code | null;
   /**
-   * Repeats that do not count for reasons outside of the server.
+   * Repeats that are excluded for reasons outside of the server.
    */
   refused: number;
   /**
@@ -1985,7 +1985,7 @@ export interface ScalingResult {
   law: LawResult | null;
   levels: ScalingLevel[];
   /**
-   * Levels at which the server may have done more, because repeats do not count for reasons
+   * Levels at which the server may have done more, because repeats are excluded for reasons
    * outside of the server.
    */
   open_levels: number[];

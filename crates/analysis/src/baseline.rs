@@ -64,7 +64,7 @@ pub struct Comparison {
     /// differ, but the slower one may do more (`throughput_bound`), and with a fixed order of
     /// starts.
     pub tie: bool,
-    /// Whether `throughput_ratio` is a bound, because repeats of one of the two do not count for
+    /// Whether `throughput_ratio` is a bound, because repeats of one of the two are excluded for
     /// reasons outside of the server. If only one of the two may do more, its repeats that only the
     /// generator limited are part of the ratio.
     pub throughput_bound: RatioBound,

@@ -166,7 +166,7 @@ pub fn budget(
     if variances.is_empty() {
         return Err(format!(
             "{}: variance unknown: no two subjects have {MIN_PILOT_REPEATS} valid repeats of the \
-             same step (controls do not count)\nhint: make a pilot run of two servers or more. \
+             same step (controls are excluded)\nhint: make a pilot run of two servers or more. \
              Its report names the repeats that are not valid",
             pilot.header.id
         ));

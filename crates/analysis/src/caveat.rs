@@ -236,7 +236,7 @@ codes! {
     DoneAgain = "done_again" in Machine,
     /// The machine did a fixed piece of work faster before some starts than before others.
     MachineChanged = "machine_changed" in Machine,
-    /// All blocks started the subjects in the same order: a drift of the machine is part of every
+    /// All blocks started the subjects in the same order: a drift of the machine biases every
     /// difference between them.
     FixedOrder = "fixed_order" in Comparisons,
     /// A subject's throughput rose or fell from repeat to repeat.
@@ -294,7 +294,7 @@ codes! {
     Resumed = "resumed" in Comparisons,
     /// Files appeared in a server's folder during the run: its later starts may have read them.
     NewFiles = "new_files" in Comparisons,
-    /// Some peaks are lower bounds: the server may have done more at steps that do not count, for
+    /// Some peaks are lower bounds: the server may have done more at steps that are not valid, for
     /// reasons outside of the server.
     PeakLowerBound = "peak_lower_bound" in Comparisons,
     /// Subjects of different kinds have nearly the same throughput: a shared resource may limit

@@ -1,10 +1,10 @@
 //! Classifies the order of the starts of a run's subjects.
 //!
-//! The order decides whether a drift of the machine is part of the differences between subjects.
+//! The order decides whether a drift of the machine biases the differences between subjects.
 
 use dyno_archive::plan::{Order, Plan};
 
-/// Whether a drift of the machine is part of the differences between a run's subjects.
+/// Whether a drift of the machine biases the differences between a run's subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
     /// One subject takes part, so there are no differences.
@@ -64,9 +64,9 @@ fn is_balanced(orders: &[Vec<usize>], a: usize, b: usize) -> bool {
     before.min(orders_of_pair.len() - before) >= orders_of_pair.len() / 2
 }
 
-/// Returns the place of an arm among the arms that take part; `None`: the order is not fixed.
+/// Returns the position of an arm among the arms that take part; `None`: the order is not fixed.
 #[must_use]
-pub(crate) fn fixed_place(plan: &Plan, arm: usize) -> Option<usize> {
+pub(crate) fn fixed_position(plan: &Plan, arm: usize) -> Option<usize> {
     let is_fixed = Design::new(plan).is_fixed();
     is_fixed.then(|| (0..arm).filter(|other| plan.takes_part(*other)).count())
 }
@@ -102,13 +102,13 @@ mod tests {
         let mut fixed = plan(&[[0, 1, 2]; 3]);
         fixed.order = Order::Fixed;
         assert_eq!(Design::new(&fixed), Design::Fixed);
-        assert_eq!((fixed_place(&fixed, 2), fixed_place(&mirrored, 2)), (Some(2), None));
+        assert_eq!((fixed_position(&fixed, 2), fixed_position(&mirrored, 2)), (Some(2), None));
         let mut turns = fixed.clone();
         turns.slice_ns = Some(1);
         assert_eq!(Design::new(&turns), Design::Concurrent);
         fixed.subjects[0].skipped = Some("no".into());
-        assert_eq!((Design::new(&fixed), fixed_place(&fixed, 2)), (Design::Fixed, Some(1)));
+        assert_eq!((Design::new(&fixed), fixed_position(&fixed, 2)), (Design::Fixed, Some(1)));
         fixed.subjects[1].skipped = Some("no".into());
-        assert_eq!((Design::new(&fixed), fixed_place(&fixed, 2)), (Design::Single, None));
+        assert_eq!((Design::new(&fixed), fixed_position(&fixed, 2)), (Design::Single, None));
     }
 }

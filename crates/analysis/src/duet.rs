@@ -436,7 +436,7 @@ mod tests {
         let effect_of_c = report.duets.iter().find(|effect| effect.to == "c").expect("an effect");
         let sentences: Vec<&str> =
             effect_of_c.answers.iter().map(|answer| &*answer.sentence).collect();
-        let expected = "5 of 5 repeats of B do not count";
+        let expected = "5 of 5 repeats of B are excluded";
         assert!(sentences.len() == 1 && sentences[0].contains(expected), "{sentences:?}");
     }
 

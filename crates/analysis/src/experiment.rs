@@ -48,7 +48,7 @@ pub struct Effect {
     /// Whether a limit in which the two differ could not be set in a start of one of them. They may
     /// not differ at all.
     pub not_set: bool,
-    /// Whether all blocks started the two in the same order. A drift of the machine is then part of
+    /// Whether all blocks started the two in the same order. A drift of the machine then biases
     /// their difference.
     pub fixed_order: bool,
     /// Results, cell by cell.

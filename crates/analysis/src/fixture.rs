@@ -381,7 +381,7 @@ pub fn run(plan: Plan, starts: Vec<StartRecord>, trials: Vec<TrialRecord>) -> Ru
     }
 }
 
-/// Makes the trials of [`five_blocks`] that do not count.
+/// Makes the trials of [`five_blocks`] that are not valid.
 fn make_invalid(record: &mut TrialRecord, trial: (usize, u32, usize, usize)) {
     let check = |has_response| CheckResult { has_response, ..check("c", false, "") };
     match trial {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::load::Percentiles;
-use crate::load::place::PercentilePlace;
+use crate::load::percentile_value::PercentileValue;
 use crate::series::{RepeatValue, TurnValues};
 use crate::server::ServerUse;
 use crate::stats::Repeated;
@@ -163,7 +163,7 @@ impl Metric {
     fn is_unanswered(&self, trial: &TrialResult) -> bool {
         match self.selection {
             TrialSelection::Quantile(q, percentiles) => percentiles(trial)
-                .is_some_and(|p| matches!(p.place(q), PercentilePlace::Unanswered(_))),
+                .is_some_and(|p| matches!(p.value(q), PercentileValue::Unanswered(_))),
             TrialSelection::Valid | TrialSelection::ValidOrLimited | TrialSelection::All => false,
         }
     }

@@ -71,7 +71,7 @@ impl TrialResult {
             && invalid_caveats.all(|caveat| can_be_caused_by_programs(caveat.code))
     }
 
-    /// Returns the reason why the trial does not count, as the code of one of its caveats. Faults
+    /// Returns the reason why the trial is not valid, as the code of one of its caveats. Faults
     /// of the server come first. `Contaminated`: other programs used the CPUs, whichever caveats
     /// that caused. `None`: the trial counts, or is expected to be refused.
     #[must_use]

@@ -49,7 +49,7 @@ pub struct OverviewRow {
     /// it out.
     pub peak_is_lower_bound: bool,
     /// Throughput that the server reached at least, where that is above `peak_rps`. It includes
-    /// repeats that do not count only because of the generator. `None`: `peak_rps` is the most that
+    /// repeats that are excluded only because of the generator. `None`: `peak_rps` is the most that
     /// is known.
     pub peak_at_least_rps: Option<Repeated>,
     /// The load point of `peak_at_least_rps`.

@@ -32,7 +32,7 @@ pub enum PeakBound {
     AtLeast,
 }
 
-/// Relation of the ratio of two servers to the true ratio, if repeats of one do not count for
+/// Relation of the ratio of two servers to the true ratio, if repeats of one are excluded for
 /// reasons outside of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -68,14 +68,14 @@ impl RatioBound {
     }
 }
 
-/// A step at which a server may have done more than its peak, because repeats do not count for
+/// A step at which a server may have done more than its peak, because repeats are excluded for
 /// reasons outside of the server.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OpenStep {
     /// Index among the plan's steps.
     pub step: usize,
     pub at: Shape,
-    /// Repeats that do not count for reasons outside of the server.
+    /// Repeats that are excluded for reasons outside of the server.
     pub refused: usize,
     /// Repeats that were to run; 0: none of them ran.
     pub repeats: usize,
@@ -89,7 +89,7 @@ pub struct OpenStep {
 pub(crate) struct PeakBounds {
     /// Steps at which it may be higher; empty: the peak is exact.
     pub(crate) open: Vec<OpenStep>,
-    /// Highest throughput among repeats that do not count only because of the generator, and its
+    /// Highest throughput among repeats that are excluded only because of the generator, and its
     /// step; `None`: not above the peak.
     pub(crate) at_least: Option<(CellKey, Repeated)>,
 }
@@ -187,7 +187,7 @@ impl Steps<'_> {
     }
 }
 
-/// Returns the reason why most of these repeats do not count: other programs used the CPUs, or else
+/// Returns the reason why most of these repeats are excluded: other programs used the CPUs, or else
 /// the reason of the first of the others, a generator's reason first.
 fn refusal_reason(refused: &[&TrialResult]) -> Option<Code> {
     let (disturbed, others): (Vec<&TrialResult>, Vec<&TrialResult>) =
@@ -199,7 +199,7 @@ fn refusal_reason(refused: &[&TrialResult]) -> Option<Code> {
     reasons().find(|code| code.is_generator_limit()).or_else(|| reasons().next())
 }
 
-/// Returns the repeats of a cell that do not count, and in which the server may have been able to
+/// Returns the repeats of a cell that are excluded, and in which the server may have been able to
 /// do more.
 ///
 /// A generator without headroom affects the fastest servers most. Other reasons outside of the

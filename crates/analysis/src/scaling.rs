@@ -32,7 +32,7 @@ pub struct ScalingResult {
     /// `None`: fewer than four levels, no bend beyond the noise, one repeat, or a level at or above
     /// the bend is among `open_levels`.
     pub knee: Option<f64>,
-    /// Levels at which the server may have done more, because repeats do not count for reasons
+    /// Levels at which the server may have done more, because repeats are excluded for reasons
     /// outside of the server.
     pub open_levels: Vec<u64>,
     /// `None`: fewer than six levels.

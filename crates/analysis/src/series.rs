@@ -1,6 +1,6 @@
 //! Holds the values of a metric in a cell by block, and computes ratios to other series.
 
-use crate::load::place::repeated_percentile;
+use crate::load::percentile_value::repeated_percentile;
 use std::collections::BTreeMap;
 
 use crate::stats::{Pairs, Repeated};

@@ -31,7 +31,7 @@ impl Looks {
 pub fn is_answered(run: &Run, report: &Report) -> bool {
     let plan = &run.header.plan;
     let Some(stop) = &plan.stop else { return false };
-    // With a fixed order, a drift of the machine is part of each difference.
+    // With a fixed order, a drift of the machine biases each difference.
     if Design::new(plan).is_fixed() {
         return false;
     }

@@ -9,7 +9,7 @@ use crate::caveat::{Code, Severity};
 use crate::cell::{CellKey, RateChange, Shape};
 use crate::grid::{Cell, Grid};
 use crate::load::Percentiles;
-use crate::load::place::StepUnanswered;
+use crate::load::percentile_value::StepUnanswered;
 use crate::machine::MachineResult;
 use crate::metric::{self, ByMetric, Metric, MetricSummary};
 use crate::probe_results::InsideSummary;

@@ -65,7 +65,7 @@ impl TrialResult {
         !self.valid && !self.refused
     }
 
-    /// Whether the trial does not count only because the generator limited it, without other
+    /// Whether the trial is not valid only because the generator limited it, without other
     /// programs. Its CPU time per response is known nevertheless.
     pub(crate) fn has_known_cost(&self) -> bool {
         self.is_limited_by_generator() && !self.is_disturbed()
@@ -77,7 +77,7 @@ impl TrialResult {
         invalid.map(|caveat| caveat.code)
     }
 
-    /// Whether the generator's capacity is the only reason why the trial does not count. The server
+    /// Whether the generator's capacity is the only reason why the trial is not valid. The server
     /// can then respond at least as fast, and each response cost it what was measured.
     pub(crate) fn is_limited_by_generator(&self) -> bool {
         !self.valid
@@ -153,33 +153,33 @@ pub(crate) fn sort_by_severity(caveats: &mut [Caveat]) {
 }
 
 impl TrialResult {
-    /// Whether the trial does not count because of its server: it responded incorrectly, failed, or
+    /// Whether the trial is not valid because of its server: it responded incorrectly, failed, or
     /// violated its contract.
     #[must_use]
     pub fn is_servers_fault(&self) -> bool {
         self.is_broken() || self.has_lost()
     }
 
-    /// Whether the trial does not count because of incorrect or missing responses of a server that
+    /// Whether the trial is not valid because of incorrect or missing responses of a server that
     /// kept running.
     #[must_use]
     pub fn has_wrong_responses(&self) -> bool {
         self.is_servers_fault() && !self.is_refused_for(&[Code::SubjectFailed])
     }
 
-    /// Whether the trial does not count because its server responded incorrectly, ended, or
+    /// Whether the trial is not valid because its server responded incorrectly, ended, or
     /// violated its contract. Noise does not cause this. A failed back end excuses the server.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_refused_for(&BREAKING) && !self.is_refused_for(&[Code::BackendFailed])
     }
 
-    /// Whether the trial does not count because too many requests got no response. A stall of the
+    /// Whether the trial is not valid because too many requests got no response. A stall of the
     /// machine can cause this, too.
     pub(crate) fn has_lost(&self) -> bool {
         self.is_refused_for(&LOSING) && !self.is_refused_for(&EXCUSING)
     }
 
-    /// Whether the trial does not count because the generator stopped, packets were dropped or a
+    /// Whether the trial is not valid because the generator stopped, packets were dropped or a
     /// back end failed.
     pub(crate) fn has_excuse(&self) -> bool {
         self.is_refused_for(&EXCUSING)
@@ -197,7 +197,7 @@ impl TrialResult {
         BREAKING.contains(&code) || LOSING.contains(&code)
     }
 
-    /// Whether the trial does not count for a reason other than its server. Such a trial is not
+    /// Whether the trial is not valid for a reason other than its server. Such a trial is not
     /// evidence of a low capacity.
     #[must_use]
     pub fn is_inconclusive(&self) -> bool {

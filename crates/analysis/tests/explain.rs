@@ -75,7 +75,7 @@ fn each_explanation_file_belongs_to_code() {
 fn caveat_pages_match_explanations() {
     let mut index = String::from(
         "# Caveats\n\nReports mark numbers with these caveats. `dyno explain CODE` prints the \
-         same texts. A step\nwith a caveat of severity `invalid` does not count. This page is \
+         same texts. A step\nwith a caveat of severity `invalid` is not valid. This page is \
          generated.\n",
     );
     for group in CaveatGroup::ALL {

@@ -216,7 +216,7 @@ fn missing_ratio_sentence(report: &Report, c: &Comparison) -> String {
     let (step, workload) = (step_in_words(c), workload_phrase(report, &c.workload));
     match c.throughput_bound {
         RatioBound::Unknown if !c.throughput_ratio.values.is_empty() => format!(
-            "At {step}, repeats of both {subject} and {baseline}{workload} do not count, for \
+            "At {step}, repeats of both {subject} and {baseline}{workload} are excluded, for \
              reasons outside of the servers."
         ),
         _ => format!(
@@ -451,7 +451,7 @@ fn lower_bounds_sentence(names: &[String]) -> Option<String> {
 }
 
 const NOT_RANKED: &str = "Subjects are not ranked, because the order of starts was fixed. A drift \
-                          of the machine is part of every difference between them.";
+                          of the machine biases every difference between them.";
 
 /// Whether the order of starts was fixed, so that differences may be a drift of the machine.
 fn is_order_fixed(report: &Report) -> bool {

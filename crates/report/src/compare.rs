@@ -82,8 +82,8 @@ pub(crate) fn answer_text(answer: &ComparisonAnswer) -> String {
     format!("{subjects}, {}, {}: {}", answer.workload, label_in_words(answer.step), answer.sentence)
 }
 
-/// Describes per cell the repeats that do not count: `nginx, plaintext, 64 connections: 7 of 14
-/// repeats of B do not count (the server failed: 7)`.
+/// Describes per cell the repeats that are excluded: `nginx, plaintext, 64 connections: 7 of 14
+/// repeats of B are excluded (the server failed: 7)`.
 fn uncounted_repeats(compared: &ComparisonResult) -> impl Iterator<Item = String> {
     let in_words = |cell: &CellRepeats| {
         let control = if cell.control { " (control)" } else { "" };
@@ -189,7 +189,7 @@ fn markdown(compared: &ComparisonResult) -> String {
 }
 
 /// Renders a test case per gate, or per row without gates. An undecided gate is an error, or
-/// skipped if it may pass, so that the file agrees with the exit status. Repeats that do not count
+/// skipped if it may pass, so that the file agrees with the exit status. Repeats that are excluded
 /// are in the output of the suite.
 fn junit(compared: &ComparisonResult) -> String {
     let cases: Vec<String> = match compared.gates.is_empty() {

@@ -3,7 +3,7 @@
 //! of both use `tests/data/numbers.json`.
 
 use dyno_analysis::load::Percentiles;
-use dyno_analysis::load::place::{PercentilePlace, UnansweredShare, quantile_of_due};
+use dyno_analysis::load::percentile_value::{PercentileValue, UnansweredShare, quantile_of_due};
 use dyno_analysis::metric::Unit;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
@@ -122,10 +122,10 @@ pub fn seconds(s: f64) -> String {
 /// percentile lies among the unanswered, or `–` if too few samples lie above it.
 #[must_use]
 pub fn percentile_text(p: &Percentiles, q: f64) -> String {
-    match p.place(q) {
-        PercentilePlace::At(us) => micros(us),
-        PercentilePlace::Unanswered(unanswered) => unanswered_text(unanswered),
-        PercentilePlace::TooFew => "–".into(),
+    match p.value(q) {
+        PercentileValue::Known(us) => micros(us),
+        PercentileValue::Unanswered(unanswered) => unanswered_text(unanswered),
+        PercentileValue::TooFew => "–".into(),
     }
 }
 
@@ -133,9 +133,9 @@ pub fn percentile_text(p: &Percentiles, q: f64) -> String {
 /// requests fails, and is incomplete if the load ends first.
 #[must_use]
 pub fn page_percentile_text(p: &Percentiles, q: f64) -> String {
-    match p.place(q) {
-        PercentilePlace::Unanswered(unanswered) => unanswered_text_with(unanswered, "not complete"),
-        PercentilePlace::At(_) | PercentilePlace::TooFew => percentile_text(p, q),
+    match p.value(q) {
+        PercentileValue::Unanswered(unanswered) => unanswered_text_with(unanswered, "not complete"),
+        PercentileValue::Known(_) | PercentileValue::TooFew => percentile_text(p, q),
     }
 }
 

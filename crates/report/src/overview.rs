@@ -252,7 +252,7 @@ const STEPS_NOTE: &str = "Range: of the repeats, or, from five on, the 95 % inte
                              median. Peak, range, place and limit: of the step under \"at\" \
                              (connections), which has the best median throughput. Steps with three \
                              valid repeats or more are preferred. ≥: a lower bound, because \
-                             repeats that do not count may hide a higher peak. p50, p99 and CPU: \
+                             repeats that are excluded may hide a higher peak. p50, p99 and CPU: \
                              of the step under \"reference\", the last pass of the workload's step \
                              nearest to 64 in flight. Memory: the maximum of all steps. Errors: \
                              the sum of all steps.";

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use dyno_analysis::load::place::PercentilePlace;
+use dyno_analysis::load::percentile_value::PercentileValue;
 use dyno_analysis::load::{
     ContinuesResult, GapsResult, Http2Result, LoadConfig, PageSummary, Percentiles, RequestResult,
 };
@@ -226,7 +226,7 @@ fn percentiles_line(
     quantiles: &[(&str, f64)],
     show: fn(&Percentiles, f64) -> String,
 ) -> String {
-    let is_unanswered = |q: f64| matches!(p.place(q), PercentilePlace::Unanswered(_));
+    let is_unanswered = |q: f64| matches!(p.value(q), PercentileValue::Unanswered(_));
     let first_unanswered =
         quantiles.iter().position(|(_, q)| is_unanswered(*q)).unwrap_or(quantiles.len());
     let texts =
@@ -242,7 +242,7 @@ fn percentiles_line(
 /// neither occurs.
 fn percentile_note(result: &LoadResult) -> Option<String> {
     let p = &result.response_time_us;
-    let is_missing = |q: f64| p.place(q) == PercentilePlace::TooFew;
+    let is_missing = |q: f64| p.value(q) == PercentileValue::TooFew;
     if p.unanswered > 0 {
         return Some(format!(
             "percentiles: {} of {} due requests got no correct response and count as the slowest",

@@ -131,7 +131,7 @@ fn ratio_with_invalid_repeats_is_bound() {
     assert!(at_most.contains("(upper end of the range of 3 repeats, too few"), "{at_most}");
     let unknown = first_sentence(RatioBound::Unknown);
     assert!(
-        unknown.starts_with("At 16 connections, repeats of both Fast <1> and Slow do not count"),
+        unknown.starts_with("At 16 connections, repeats of both Fast <1> and Slow are excluded"),
         "{unknown}"
     );
 }

@@ -7,7 +7,7 @@ use dyno_archive::plan::{Arrival, Condition, Objective};
 
 use crate::LoadResult;
 use crate::caveat::{Caveat, Code, Severity};
-use crate::load::place::PercentilePlace;
+use crate::load::percentile_value::PercentileValue;
 use crate::load::{Percentiles, SAMPLES_ABOVE};
 use crate::number_format::percent;
 use crate::verdict::MAX_LOST;
@@ -258,14 +258,14 @@ fn find_miss(parse_condition: &Condition, load: &LoadResult, error_share: f64) -
 }
 
 fn find_quantile_miss(times: &Percentiles, (name, q): (&str, f64), limit_us: f64) -> Option<Miss> {
-    match times.place(q) {
-        PercentilePlace::At(us) => {
+    match times.value(q) {
+        PercentileValue::Known(us) => {
             (us >= limit_us).then(|| Miss::Time(format!("{name} {}", ms(us))))
         }
-        PercentilePlace::Unanswered(_) => {
+        PercentileValue::Unanswered(_) => {
             Some(Miss::Failures(format!("{name} among requests without a correct response")))
         }
-        PercentilePlace::TooFew => Some(match times.max {
+        PercentileValue::TooFew => Some(match times.max {
             Some(_) if times.unanswered > 0 => Miss::Failures(format!(
                 "too few requests for {name}, and {} without a correct response",
                 times.unanswered

@@ -433,7 +433,7 @@ impl<'a> GateCell<'a> {
         pairs > 0 && pairs < counted(&self.cell.a).max(counted(&self.cell.b))
     }
 
-    /// Appends the repeats that do not count.
+    /// Appends the repeats that are excluded.
     fn with_repeats(&self, text: String) -> String {
         match &self.cell.sentence {
             Some(uncounted) => format!("{text}; {uncounted}"),
@@ -583,7 +583,7 @@ impl<'a> RemainingChange<'a> {
     }
 }
 
-const BROKE: &str = "most repeats of B do not count, because the server gave incorrect responses, \
+const BROKE: &str = "most repeats of B are excluded, because the server gave incorrect responses, \
                      failed or never started, and in most repeats of A it did not fail";
 
 /// `+3.1 %`, `−2 %`.

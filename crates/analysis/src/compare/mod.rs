@@ -177,7 +177,7 @@ pub struct ComparisonRow {
     /// Why there is no estimate; `None`: there is one.
     #[serde(rename = "lack")]
     pub no_ratio_reason: Option<NoRatioReason>,
-    /// Most repeats of `b` do not count because its server answered wrong, failed or never came up,
+    /// Most repeats of `b` are excluded because its server answered wrong, failed or never came up,
     /// and in most of `a` the server did not fail.
     pub b_broke: bool,
     /// Chance that so many more repeats of `b` than of `a` fail, or have this percentile among
@@ -488,7 +488,7 @@ pub(crate) fn compare_arms(
     let mut rows: Vec<ComparisonRow> =
         rows_by_pair.iter().flat_map(|pair| pair.rows.iter().cloned()).collect();
     let same_within = run.header.plan.stop.as_ref().and_then(|stop| stop.same_within);
-    let hedges = order::arm_hedges(&run.header.plan);
+    let hedges = order::arm_differences(&run.header.plan);
     judge(&mut rows, same_within, &hedges);
     let mut rows = rows.into_iter();
     let comparison = |pair: Rows| ArmComparison {

@@ -6,18 +6,18 @@
 use dyno_archive::plan::Plan;
 
 use super::{RunDifference, Side};
-use crate::design::{Design, fixed_place};
+use crate::design::{Design, fixed_position};
 
 /// Whether a fixed order of starts may be why two sides differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confounding {
     /// Neither side has a fixed order.
     None,
-    /// The order is fixed, and both arms have the same place in it: a drift within the runs is
-    /// part of both.
-    SamePlace,
-    /// The arms have different places, so a drift within a run is part of each difference.
-    Place,
+    /// The order is fixed, and both arms have the same position in it: a drift within the runs
+    /// affects both.
+    SamePosition,
+    /// The arms have different positions, so a drift within a run biases each difference.
+    Position,
 }
 
 /// Returns how a fixed order affects the comparison of these pairs of arms.
@@ -27,36 +27,39 @@ pub(super) fn confounding(a: Side<'_>, b: Side<'_>, arms: &[(usize, usize)]) -> 
         return Confounding::None;
     }
     // Controls are not compared, unless they are named.
-    let is_asked = |arm: usize| a.arm.is_some() || !plan_a.subject_of(arm).control;
-    let mut asked = arms.iter().filter(|(arm_a, _)| is_asked(*arm_a));
-    match asked.all(|(arm_a, arm_b)| fixed_place(plan_a, *arm_a) == fixed_place(plan_b, *arm_b)) {
-        true => Confounding::SamePlace,
-        false => Confounding::Place,
+    let is_compared = |arm: usize| a.arm.is_some() || !plan_a.subject_of(arm).control;
+    let mut compared = arms.iter().filter(|(arm_a, _)| is_compared(*arm_a));
+    match compared
+        .all(|(arm_a, arm_b)| fixed_position(plan_a, *arm_a) == fixed_position(plan_b, *arm_b))
+    {
+        true => Confounding::SamePosition,
+        false => Confounding::Position,
     }
 }
 
 /// Returns differences between arms of one run that may be the cause of a result.
-pub(super) fn arm_hedges(plan: &Plan) -> Vec<RunDifference> {
-    let order = if Design::new(plan).is_fixed() { Confounding::Place } else { Confounding::None };
+pub(super) fn arm_differences(plan: &Plan) -> Vec<RunDifference> {
+    let order =
+        if Design::new(plan).is_fixed() { Confounding::Position } else { Confounding::None };
     order.difference().into_iter().collect()
 }
 
 impl Confounding {
-    /// Returns the place in the order as a difference between the sides; `None`: both sides have
-    /// the same place.
+    /// Returns the position in the order as a difference between the sides; `None`: both sides have
+    /// the same position.
     pub(super) fn difference(self) -> Option<RunDifference> {
-        let name = "their place in the fixed order of starts".into();
-        (self == Confounding::Place).then_some(RunDifference { name, a: None, b: None })
+        let name = "their position in the fixed order of starts".into();
+        (self == Confounding::Position).then_some(RunDifference { name, a: None, b: None })
     }
 
     pub(super) const fn note(self) -> Option<&'static str> {
         match self {
             Confounding::None => None,
-            Confounding::SamePlace => Some(
+            Confounding::SamePosition => Some(
                 "The order of starts was fixed. Drift of the machine within a run biases its \
                  numbers, and no interval includes it.",
             ),
-            Confounding::Place => Some(
+            Confounding::Position => Some(
                 "The order of starts was fixed, and the sides have different positions in it. \
                  Drift of the machine biases each difference. No cause is named, and no ratio \
                  decides a gate. Use `order = \"random\"` under `[suite]`.",
@@ -67,8 +70,8 @@ impl Confounding {
     /// Returns why a ratio cannot decide a gate; `None`: the ratio can decide.
     pub(super) const fn gate_note(self) -> Option<&'static str> {
         match self {
-            Confounding::None | Confounding::SamePlace => None,
-            Confounding::Place => Some(
+            Confounding::None | Confounding::SamePosition => None,
+            Confounding::Position => Some(
                 "the order of starts was fixed, so a drift of the machine may cause or hide the \
                  change. Use `order = \"random\"` under `[suite]`.",
             ),
@@ -138,7 +141,9 @@ mod tests {
                 comparison.gates
             );
             assert!(
-                comparison.answers[0].sentence.contains("their place in the fixed order of starts")
+                comparison.answers[0]
+                    .sentence
+                    .contains("their position in the fixed order of starts")
             );
             assert!(
                 comparison.notes.iter().any(|note| note.contains("No cause is named")),
@@ -157,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn same_fixed_place_in_two_runs_decides_gate() {
+    fn same_fixed_position_in_two_runs_decides_gate() {
         let run = drifting_run(Order::Fixed, &["a", "b"]);
         let mut later = run.clone();
         later.header.id = "later".into();
@@ -169,7 +174,7 @@ mod tests {
         );
         let comparison = compare_runs((&run, Some(0)), (&later, Some(1)), "throughput<-50%");
         assert_eq!(comparison.gates[0].state, GateState::Undecided);
-        // Another subject before it moves it to another place.
+        // Another subject before it moves it to another position.
         let longer = drifting_run(Order::Fixed, &["new", "a", "b"]);
         let comparison = compare_runs((&run, Some(1)), (&longer, Some(2)), "throughput<-50%");
         assert_eq!(comparison.gates[0].state, GateState::Undecided);

@@ -17,7 +17,7 @@ use crate::other_programs;
 use crate::stats::permutation;
 use crate::trial::TrialResult;
 
-/// Why a repeat does not count.
+/// Why a repeat is excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -38,7 +38,7 @@ impl Cause {
     }
 }
 
-/// Repeats that do not count for one reason.
+/// Repeats that are excluded for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NotCounted {
     pub cause: Cause,
@@ -87,7 +87,7 @@ pub struct CellRepeats {
     /// `unanswered`) if the two are alike, by Fisher's exact test: 0 to 1, not adjusted for other
     /// tests. `None`: no repeat of either failed.
     pub p_failed: Option<f64>,
-    /// The repeats that do not count, with reasons, and the requests that failed in the others;
+    /// The repeats that are excluded, with reasons, and the requests that failed in the others;
     /// `None`: all count, and no request failed.
     pub sentence: Option<String>,
 }
@@ -205,7 +205,7 @@ impl SideRepeats {
         2 * (self.counted + self.served) > self.planned
     }
 
-    /// `7 of 14 repeats of B do not count (the server failed: 7)`; `None`: all count.
+    /// `7 of 14 repeats of B are excluded (the server failed: 7)`; `None`: all count.
     fn sentence(&self, name: &str) -> Option<String> {
         let reason = |group: &NotCounted| format!("{}: {}", group.reason, group.repeats.len());
         let reasons: Vec<String> = self.not_counted.iter().map(reason).collect();
@@ -217,7 +217,7 @@ impl SideRepeats {
         };
         (uncounted > 0).then(|| {
             format!(
-                "{uncounted} of {} repeats of {name} do not count ({}){exception}",
+                "{uncounted} of {} repeats of {name} are excluded ({}){exception}",
                 self.planned,
                 reasons.join(", ")
             )
@@ -263,7 +263,7 @@ impl CellRepeats {
             && self.b.planned > 0
     }
 
-    /// `7 of 14 repeats of B do not count`, without reasons; `None`: all count.
+    /// `7 of 14 repeats of B are excluded`, without reasons; `None`: all count.
     pub(super) fn count_in_words(&self) -> Option<String> {
         let side = |side: &SideRepeats, name: &str| {
             let uncounted = side.planned - side.counted;
@@ -271,7 +271,7 @@ impl CellRepeats {
         };
         let both: Vec<String> =
             [side(&self.a, "A"), side(&self.b, "B")].into_iter().flatten().collect();
-        (!both.is_empty()).then(|| format!("{} do not count", both.join(" and ")))
+        (!both.is_empty()).then(|| format!("{} are excluded", both.join(" and ")))
     }
 
     /// Returns the failures of both sides for one metric. A valid repeat also fails if the
@@ -337,7 +337,7 @@ pub(super) fn planned_blocks<'a>(
     launches.map(|launch| launch.block + 1).filter(|block| *block <= last_block).collect()
 }
 
-/// Returns why a trial does not count; `None`: the trial counts.
+/// Returns why a trial is not valid; `None`: the trial counts.
 fn exclusion(trial: &TrialResult) -> Option<(Cause, String)> {
     if trial.valid || trial.refused {
         return None;

@@ -25,7 +25,7 @@ pub struct SideStarts {
     /// Starts that show whether the server works: it was loaded, or it failed.
     pub observed: usize,
     /// Starts in which it did not build or start, ended, or responded incorrectly: in a check, or
-    /// in so many responses that a step does not count.
+    /// in so many responses that a step is not valid.
     pub broken: usize,
     /// Starts in which it was broken, or any request to it failed.
     pub with_failures: usize,

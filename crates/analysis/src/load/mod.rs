@@ -6,8 +6,8 @@ mod config;
 pub mod headroom;
 mod http2;
 pub(crate) mod offered;
+pub mod percentile_value;
 mod percentiles;
-pub mod place;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -27,8 +27,8 @@ use crate::caveat::Caveat;
 pub use config::{LoadConfig, MixedRequest};
 pub use headroom::GeneratorHeadroom;
 pub use http2::{HeaderBytes, Http2Result, StreamCounts};
+use percentile_value::LoadUnanswered;
 pub use percentiles::{Percentiles, SAMPLES_ABOVE, UnansweredRequests, value_at_quantile};
-use place::LoadUnanswered;
 use sums::{WindowSums, per_second, times_after_warmup};
 pub use sums::{response_times, responses_per_second};
 

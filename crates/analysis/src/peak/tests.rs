@@ -1,4 +1,4 @@
-//! Tests runs in which steps do not count because of the generator or the machine.
+//! Tests runs in which steps are not valid because of the generator or the machine.
 
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{self, Arrivals, Launch, Step, Subject};
@@ -310,7 +310,7 @@ fn missing_repeats_leave_peak_open() {
     assert_eq!((fast.peak_open_steps[0].refused, fast.peak_open_steps[0].repeats), (3, 5));
     assert_eq!((places(&report, "fast"), places(&report, "slow")), (Some((1, 2)), Some((1, 2))));
     let caveat = report.caveats.iter().find(|c| c.code == Code::PeakLowerBound).unwrap();
-    assert!(caveat.message.contains("3 of 5 repeats do not count (not run)"), "{caveat:?}");
+    assert!(caveat.message.contains("3 of 5 repeats are excluded (not run)"), "{caveat:?}");
     // Three repeats are enough.
     let report = report_with(&[Valid(700), Valid(701), Valid(702), NotRun, NotRun]);
     assert!(!row(&report, "fast").peak_is_lower_bound);

@@ -153,7 +153,7 @@ fn early_end(run: &Run) -> Option<Caveat> {
     Some(info(Code::CutShort, message))
 }
 
-/// Trials were measured twice, because their first measurement was disturbed and does not count.
+/// Trials were measured twice, because their first measurement was disturbed and is not valid.
 fn second_measurements(run: &Run) -> Option<Caveat> {
     let plan = &run.header.plan;
     let trials: Vec<Value> = run
@@ -373,7 +373,7 @@ fn peak_lower_bound(peaks: &[Peak<'_>]) -> Option<Caveat> {
         .map(|peak| describe_open_peak(peak, has_workloads, shared_reason.is_some()))
         .collect();
     let reason = shared_reason.map_or_else(String::new, |reason| {
-        format!(", because some repeats do not count ({reason})")
+        format!(", because some repeats are excluded ({reason})")
     });
     let more = match open.len().saturating_sub(LISTED) {
         0 => String::new(),
@@ -415,7 +415,7 @@ fn remedy(open: &[&Peak<'_>]) -> String {
     }
 }
 
-/// Returns the reason why repeats do not count, if all steps have the same one.
+/// Returns the reason why repeats are excluded, if all steps have the same one.
 fn shared_reason<'a>(steps: impl Iterator<Item = &'a OpenStep>) -> Option<&'static str> {
     let reasons: Option<BTreeSet<&'static str>> = steps
         .map(|step| step.reason.filter(|_| step.repeats > 0).map(other_programs::reason))
@@ -423,7 +423,7 @@ fn shared_reason<'a>(steps: impl Iterator<Item = &'a OpenStep>) -> Option<&'stat
     reasons.filter(|reasons| reasons.len() == 1)?.pop_first()
 }
 
-/// Formats a peak as `fast, ≥ 23000/s: at 16 connections 5 of 5 repeats do not count (the generator
+/// Formats a peak as `fast, ≥ 23000/s: at 16 connections 5 of 5 repeats are excluded (the generator
 /// was the limit)`. `is_reason_shared`: the reason stands before all peaks.
 fn describe_open_peak(peak: &Peak<'_>, has_workloads: bool, is_reason_shared: bool) -> String {
     let step = |open: &OpenStep| {
@@ -433,7 +433,7 @@ fn describe_open_peak(peak: &Peak<'_>, has_workloads: bool, is_reason_shared: bo
             0 => format!("the step of {at} was not run"),
             repeats if is_reason_shared => format!("{} of {repeats} at {at}", open.refused),
             repeats => {
-                format!("at {at} {} of {repeats} repeats do not count ({reason})", open.refused)
+                format!("at {at} {} of {repeats} repeats are excluded ({reason})", open.refused)
             }
         }
     };
@@ -466,7 +466,7 @@ fn similar_peaks(peaks: &[Peak<'_>]) -> Option<Caveat> {
 fn fixed_order(plan: &Plan, design: Design) -> Option<Caveat> {
     let names: Vec<&str> = plan.arms.iter().map(|arm| &*arm.name).collect();
     let message = "Every block started the subjects in the same order (`order = \"fixed\"` under \
-                   `[suite]`). A drift of the machine is part of every difference between them. \
+                   `[suite]`). A drift of the machine biases every difference between them. \
                    This report ranks no subject and names no cause. Use `order = \"random\"` to \
                    compare subjects.";
     design.is_fixed().then(|| {

@@ -28,7 +28,7 @@ pub struct CompareArgs {
     /// Result if a gate is undecided and none is missed [default: fail].
     ///
     /// A gate is undecided if there are too few repeats to decide it, or if repeats of either side
-    /// do not count: invalid, crashed, not started, or without a record.
+    /// are excluded: invalid, crashed, not started, or without a record.
     #[arg(long, value_enum, default_value_t = Undecided::Fail, hide_default_value = true)]
     pub undecided: Undecided,
     /// Call values the same if the interval of their ratio lies within this, such as `2%`.

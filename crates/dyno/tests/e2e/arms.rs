@@ -11,8 +11,8 @@ use crate::walk::{self, define};
 /// Runs `front` as it is, and again in an arm with another environment, a limit, the other driver
 /// and the kernel's stamps.
 fn run(launches: Vec<Launch>) -> Run {
-    let place = tempfile::tempdir().unwrap();
-    let subjects = place.path().join("subjects");
+    let sandbox = tempfile::tempdir().unwrap();
+    let subjects = sandbox.path().join("subjects");
     define(&subjects, "front", &walk::null(), "FLAVOUR = \"plain\"");
     let Planned { mut plan, definitions, .. } = walk::planned(&subjects, "front");
     let conditions = Conditions {
@@ -39,7 +39,7 @@ fn run(launches: Vec<Launch>) -> Run {
         })
         .collect();
     plan.launches = launches;
-    walk::run(place.path(), &Planned::new(plan, definitions, Vec::new()).unwrap())
+    walk::run(sandbox.path(), &Planned::new(plan, definitions, Vec::new()).unwrap())
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::drive::{DYNO, Place, free_port, text};
+use crate::drive::{DYNO, Sandbox, free_port, text};
 
 /// Writes a subject with this definition into a folder of subjects.
 fn write(folder: &Path, name: &str, toml: &str) {
@@ -21,14 +21,14 @@ fn null_on(port: &str, more: &str) -> String {
 
 #[test]
 fn mistake_in_subject_does_not_affect_others() {
-    let place = Place::new();
-    let subjects = place.path().join("subjects");
+    let sandbox = Sandbox::new();
+    let subjects = sandbox.path().join("subjects");
     write(
         &subjects,
         "bad",
         "languag = \"C\"\nprotocols = [\"h4\"]\n[start]\ncommand = [\"x\", \"{prot}\"]\n",
     );
-    let listed = place.dyno(&["subjects", "list"]);
+    let listed = sandbox.dyno(&["subjects", "list"]);
     let all = text(&listed);
     assert_eq!(listed.status.code(), Some(2), "{all}");
     for part in
@@ -36,13 +36,13 @@ fn mistake_in_subject_does_not_affect_others() {
     {
         assert!(all.contains(part), "{part}: {all}");
     }
-    let checked = place.dyno(&["subjects", "check", "null"]);
+    let checked = sandbox.dyno(&["subjects", "check", "null"]);
     assert_eq!(checked.status.code(), Some(0), "{}", text(&checked));
-    let refused = place.dyno(&["subjects", "check", "bad"]);
+    let refused = sandbox.dyno(&["subjects", "check", "bad"]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
-    place.write_suite(&["null"], "");
+    sandbox.write_suite(&["null"], "");
     assert_eq!(
-        place.dyno(&["plan", "suite.toml"]).status.code(),
+        sandbox.dyno(&["plan", "suite.toml"]).status.code(),
         Some(0),
         "a suite without it can be planned"
     );
@@ -50,14 +50,14 @@ fn mistake_in_subject_does_not_affect_others() {
 
 #[test]
 fn subjects_are_found_in_several_folders_and_built_in() {
-    let place = Place::new();
-    let [mine, yours] = ["mine", "yours"].map(|name| place.path().join(name));
+    let sandbox = Sandbox::new();
+    let [mine, yours] = ["mine", "yours"].map(|name| sandbox.path().join(name));
     write(&mine, "one", &null_on("{port}", ""));
     write(&yours, "two", &null_on("{port}", ""));
     // The first of two subjects with the same name is used.
     write(&yours, "one", &null_on("{port}", "").replace("\"Rust\"", "\"C\""));
     let listed =
-        text(&place.dyno(&["subjects", "list", "--subjects", "mine", "--subjects", "yours"]));
+        text(&sandbox.dyno(&["subjects", "list", "--subjects", "mine", "--subjects", "yours"]));
     let row = |name: &str| {
         listed.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_string()
     };
@@ -67,7 +67,7 @@ fn subjects_are_found_in_several_folders_and_built_in() {
             && row("null ").contains("yes"),
         "{listed}"
     );
-    let checked = text(&place.dyno(&[
+    let checked = text(&sandbox.dyno(&[
         "subjects",
         "check",
         "--all",
@@ -79,30 +79,30 @@ fn subjects_are_found_in_several_folders_and_built_in() {
     assert!(checked.contains("two") && !checked.contains("null  "), "{checked}");
     let all_but = |except: &str| {
         let which = ["--all", "--subjects", "mine", "--subjects", "yours", "--except", except];
-        text(&place.dyno(&[&["subjects", "build"], &which[..]].concat()))
+        text(&sandbox.dyno(&[&["subjects", "build"], &which[..]].concat()))
     };
     let built = all_but("two");
     assert!(built.contains("one ") && !built.contains("two "), "{built}");
     assert!(all_but("twoo").contains("subject \"twoo\": not found\nhint: did you mean \"two\"?"));
-    place.write_suite(&["one", "null"], "");
-    let run = place.dyno(&["run", "suite.toml", "--subjects", "mine"]);
+    sandbox.write_suite(&["one", "null"], "");
+    let run = sandbox.dyno(&["run", "suite.toml", "--subjects", "mine"]);
     assert!(run.status.code().is_some_and(|code| code <= 1), "{}", text(&run));
-    place.assert_nothing_is_left();
+    sandbox.assert_nothing_is_left();
 }
 
 #[test]
 fn occupied_port_error_names_its_holder() {
-    let place = Place::new();
-    let (subjects, port) = (place.path().join("subjects"), free_port());
+    let sandbox = Sandbox::new();
+    let (subjects, port) = (sandbox.path().join("subjects"), free_port());
     write(&subjects, "own", &null_on(&port.to_string(), &format!("port = {port}\n")));
-    let checked = place.dyno(&["subjects", "check", "own"]);
+    let checked = sandbox.dyno(&["subjects", "check", "own"]);
     assert!(
         checked.status.code() == Some(0) && text(&checked).contains("8 of 8 checks passed"),
         "{}",
         text(&checked)
     );
     let holder = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
-    let refused = text(&place.dyno(&["subjects", "check", "own"]));
+    let refused = text(&sandbox.dyno(&["subjects", "check", "own"]));
     assert!(
         refused.contains(&format!("port {port}: the fixed port of own is in use by ")),
         "{refused}"
@@ -112,15 +112,15 @@ fn occupied_port_error_names_its_holder() {
 
 #[test]
 fn wrong_port_error_names_port_and_shows_output() {
-    let place = Place::new();
-    let (subjects, port) = (place.path().join("subjects"), free_port());
+    let sandbox = Sandbox::new();
+    let (subjects, port) = (sandbox.path().join("subjects"), free_port());
     let command = format!("echo port {port} it is; exec {DYNO} serve-null --port {port}");
     let toml = format!(
         "language = \"Rust\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"sh\", \"-c\", \
          {command:?}]\nenv = {{ PORT = \"{{port}}\" }}\n[ready]\ndeadline = \"1s\"\n"
     );
     write(&subjects, "astray", &toml);
-    let output = place.dyno(&["subjects", "check", "astray"]);
+    let output = sandbox.dyno(&["subjects", "check", "astray"]);
     let printed = text(&output);
     assert_eq!(output.status.code(), Some(3), "{printed}");
     assert!(
@@ -137,11 +137,11 @@ fn wrong_port_error_names_port_and_shows_output() {
 
 #[test]
 fn failed_build_reports_exit_and_output() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let build = "[build]\ncommand = \"echo far away; exit 7\"\ninputs = []\n";
-    write(&place.path().join("subjects"), "broken", &null_on("{port}", build));
+    write(&sandbox.path().join("subjects"), "broken", &null_on("{port}", build));
     for command in ["build", "check"] {
-        let output = place.dyno(&["subjects", command, "broken"]);
+        let output = sandbox.dyno(&["subjects", command, "broken"]);
         let printed = text(&output);
         assert!(
             output.status.code() == Some(3)
@@ -154,13 +154,13 @@ fn failed_build_reports_exit_and_output() {
 
 #[test]
 fn import_runs_nothing_and_lists_steps() {
-    let place = Place::new();
-    let folder = place.path().join("frameworks/quick");
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path().join("frameworks/quick");
     fs::create_dir_all(&folder).unwrap();
     let config = r#"{"framework": "quick", "tests": [{"default": {"plaintext_url": "/plaintext", "json_url": "/json", "port": "8080",
         "language": "C", "display_name": "Quick"}}]}"#;
     fs::write(folder.join("benchmark_config.json"), config).unwrap();
-    let pwned = place.path().join("pwned");
+    let pwned = sandbox.path().join("pwned");
     let docker = format!(
         "FROM gcc\nRUN gcc -wrapper sh,-c,'touch {pwned}' x.c\nRUN MAKEFLAGS=--eval='$(shell touch \
          {pwned})' \\\n    make\nCMD touch {pwned}\n",
@@ -169,21 +169,21 @@ fn import_runs_nothing_and_lists_steps() {
     fs::write(folder.join("quick.dockerfile"), &docker).unwrap();
     fs::write(folder.join("x.c"), "int main(void) { return 0; }\n").unwrap();
     let import = ["subjects", "import", "techempower", "frameworks/quick"];
-    let output = place.dyno(&import);
+    let output = sandbox.dyno(&import);
     let printed = text(&output);
     assert_eq!(output.status.code(), Some(0), "{printed}");
     for line in docker.lines() {
         assert!(printed.contains(line), "{line}: {printed}");
     }
-    assert!(text(&place.dyno(&import)).contains("replace it with --force"));
-    let listed = place.dyno(&["subjects", "list", "quick", "--subjects", "frameworks"]);
+    assert!(text(&sandbox.dyno(&import)).contains("replace it with --force"));
+    let listed = sandbox.dyno(&["subjects", "list", "quick", "--subjects", "frameworks"]);
     assert!(
         text(&listed).contains("the command that starts it is missing. Write [build]"),
         "{}",
         text(&listed)
     );
     for command in ["build", "check"] {
-        let output = place.dyno(&["subjects", command, "quick", "--subjects", "frameworks"]);
+        let output = sandbox.dyno(&["subjects", command, "quick", "--subjects", "frameworks"]);
         assert!(
             text(&output).contains("the command that starts it is missing"),
             "{}",
@@ -196,14 +196,14 @@ fn import_runs_nothing_and_lists_steps() {
 
 #[test]
 fn import_reads_files_of_its_folder_only() {
-    let place = Place::new();
-    let folder = place.path().join("frameworks/quick");
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path().join("frameworks/quick");
     fs::create_dir_all(&folder).unwrap();
     let config = r#"{"framework": "quick", "tests": [{"default": {"json_url": "/json", "port": 1}, "below": {"dockerfile": "sub/d"}}]}"#;
     fs::write(folder.join("benchmark_config.json"), config).unwrap();
     let docker = folder.join("quick.dockerfile");
     let import = |test: &str| {
-        let output = place.dyno(&[
+        let output = sandbox.dyno(&[
             "subjects",
             "import",
             "techempower",
@@ -225,8 +225,8 @@ fn import_reads_files_of_its_folder_only() {
     fs::remove_file(&docker).unwrap();
     fs::File::create(&docker).unwrap().set_len(1 << 40).unwrap();
     assert!(import("default").contains("more than 1048576"));
-    fs::create_dir(place.path().join("elsewhere")).unwrap();
-    fs::write(place.path().join("elsewhere/d"), "RUN secret\n").unwrap();
+    fs::create_dir(sandbox.path().join("elsewhere")).unwrap();
+    fs::write(sandbox.path().join("elsewhere/d"), "RUN secret\n").unwrap();
     std::os::unix::fs::symlink("../../elsewhere", folder.join("sub")).unwrap();
     assert!(import("below").contains("is reached through one"));
     assert!(!folder.join("subject.toml").exists());
@@ -234,21 +234,21 @@ fn import_reads_files_of_its_folder_only() {
 
 #[test]
 fn mistake_in_back_end_does_not_affect_other_checks() {
-    let place = Place::new();
-    let subjects = place.path().join("subjects");
+    let sandbox = Sandbox::new();
+    let subjects = sandbox.path().join("subjects");
     write(
         &subjects,
         "behind",
         &null_on("{port}", "").replace("[start]", "backends = [\"ring\"]\n[start]"),
     );
-    let ring = place.path().join("backends/ring");
+    let ring = sandbox.path().join("backends/ring");
     std::fs::create_dir_all(&ring).unwrap();
     std::fs::write(
         ring.join("backend.toml"),
         "[start]\ncommand = [\"x\", \"{ring.port}\", \"{port}\"]\n",
     )
     .unwrap();
-    let output = place.dyno(&["subjects", "check", "behind", "null"]);
+    let output = sandbox.dyno(&["subjects", "check", "behind", "null"]);
     let printed = text(&output);
     assert_eq!(output.status.code(), Some(2), "{printed}");
     let row = |name: &str| {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use dyno_engine::rng::Rng;
 use serde_json::Value;
 
-use crate::drive::{Place, Server};
+use crate::drive::{Sandbox, Server};
 
 /// Expected outcome of each class of the server.
 const OUTCOMES: &[(&str, &str)] = &[
@@ -73,11 +73,11 @@ const ROUNDS: u64 = 3;
 #[test]
 fn keep_alive_faults_are_counted() {
     for driver in ["uring", "epoll"] {
-        let place = Place::new();
+        let sandbox = Sandbox::new();
         let server = Server::broken(&[]);
         let n = PLAIN_PERIOD * ROUNDS;
         let url = format!("http://127.0.0.1:{}/{{seq}}", server.port);
-        let result = load(&place, &url, n, &["-c", "8", "--driver", driver]);
+        let result = load(&sandbox, &url, n, &["-c", "8", "--driver", driver]);
         let counts = counts(&server);
         assert_fault_counts(&counts, n, PLAIN_PERIOD);
         assert_classified(&result, &counts, n);
@@ -87,8 +87,8 @@ fn keep_alive_faults_are_counted() {
 #[test]
 fn faults_over_tls_are_counted() {
     for driver in ["uring", "epoll"] {
-        let place = Place::new();
-        let (certificate, key) = certificate(place.path());
+        let sandbox = Sandbox::new();
+        let (certificate, key) = certificate(sandbox.path());
         let paths = [certificate.display().to_string(), key.display().to_string()];
         let server = Server::broken(&["--cert", &paths[0], "--key", &paths[1]]);
         let n = TLS_PERIOD * ROUNDS;
@@ -96,7 +96,7 @@ fn faults_over_tls_are_counted() {
         let more = ["-c", "8", "--driver", driver, "--cacert", &paths[0], "--resolve"];
         let resolve = format!("localhost:{}:127.0.0.1", server.port);
         let more: Vec<&str> = more.into_iter().chain([resolve.as_str()]).collect();
-        let result = load(&place, &url, n, &more);
+        let result = load(&sandbox, &url, n, &more);
         let port = server.port;
         let counts = counts_over_tls(port, &paths[0]);
         assert_fault_counts(&counts, n, TLS_PERIOD);
@@ -115,12 +115,12 @@ fn faults_over_tls_are_counted() {
 #[test]
 fn pipelined_faults_are_counted() {
     for driver in ["uring", "epoll"] {
-        let place = Place::new();
+        let sandbox = Sandbox::new();
         let server = Server::broken(&[]);
-        fs::write(place.path().join("numbers.csv"), shuffled_numbers()).unwrap();
+        fs::write(sandbox.path().join("numbers.csv"), shuffled_numbers()).unwrap();
         let url = format!("http://127.0.0.1:{}/{{csv:numbers.csv:1}}", server.port);
         let n = 600;
-        let result = load(&place, &url, n, &["-c", "4", "-p", "8", "--driver", driver]);
+        let result = load(&sandbox, &url, n, &["-c", "4", "-p", "8", "--driver", driver]);
         let counts = counts(&server);
         let outcomes = &result["outcomes"];
         for outcome in ["ok", "unexpected_status", "unexpected_body", "unexpected_header"] {
@@ -164,7 +164,7 @@ fn shuffled_numbers() -> String {
     numbers.iter().map(|n| format!("{n}\n")).collect()
 }
 
-fn load(place: &Place, url: &str, n: u64, more: &[&str]) -> Value {
+fn load(sandbox: &Sandbox, url: &str, n: u64, more: &[&str]) -> Value {
     let n = n.to_string();
     let mut arguments = vec!["load", url, "-n", &n, "--format", "json", "--timeout", "5s"];
     // Much longer than a response takes on a busy machine: only a missing response times out.
@@ -179,7 +179,7 @@ fn load(place: &Place, url: &str, n: u64, more: &[&str]) -> Value {
     arguments.extend(["--expect-body", "Hello, World!"]);
     arguments.extend(["--expect-header", "content-type: text/plain"]);
     arguments.extend(more);
-    let output = place.dyno(&arguments);
+    let output = sandbox.dyno(&arguments);
     let output_text = crate::drive::text(&output);
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output_text}"))
 }

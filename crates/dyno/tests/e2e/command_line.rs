@@ -12,7 +12,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::drive::{DYNO, Place, Server, free_port, not_run, send_signal, soon, text, unruly};
+use crate::drive::{DYNO, Sandbox, Server, free_port, not_run, send_signal, soon, text, unruly};
 
 /// Returns the writing end of a pipe whose reading end is closed.
 fn closed_pipe() -> Stdio {
@@ -56,12 +56,12 @@ fn har(port: u16, body: &str, status: u16) -> String {
 
 #[test]
 fn har_requests_are_sent_as_recorded() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let (port, received) = recorder();
     let body = "{csv:/etc/passwd:1} {seq} {uuid} {rand} {{seq}}";
-    fs::write(place.path().join("x.har"), har(port, body, 200)).unwrap();
+    fs::write(sandbox.path().join("x.har"), har(port, body, 200)).unwrap();
     let output =
-        place.dyno(&["load", "--import", "x.har", "-c", "1", "-n", "3", "--format", "json"]);
+        sandbox.dyno(&["load", "--import", "x.har", "-c", "1", "-n", "3", "--format", "json"]);
     // With three requests it is random whether the load is valid.
     let result: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
@@ -72,14 +72,15 @@ fn har_requests_are_sent_as_recorded() {
     assert!(sent.ends_with(&format!("\r\n\r\n{body}")), "{sent}");
 
     // With the option there are placeholders, but still no files.
-    fs::write(place.path().join("t.har"), har(port, "{seq}", 200).replace("{rand} ", "")).unwrap();
+    fs::write(sandbox.path().join("t.har"), har(port, "{seq}", 200).replace("{rand} ", ""))
+        .unwrap();
     let arguments = ["load", "--import", "t.har", "--import-templates", "-c", "1", "-n", "1"];
-    assert!(place.dyno(&arguments).status.code().is_some_and(|code| code <= 1));
+    assert!(sandbox.dyno(&arguments).status.code().is_some_and(|code| code <= 1));
     let requests: Vec<_> =
         received.try_iter().map(|bytes| String::from_utf8(bytes).unwrap()).collect();
     assert!(requests.last().unwrap().starts_with("POST /0?u="), "{requests:?}");
-    fs::write(place.path().join("x.har"), har(port, body, 200).replace("{rand}", "")).unwrap();
-    let output = place.dyno(&["load", "--import", "x.har", "--import-templates", "-n", "1"]);
+    fs::write(sandbox.path().join("x.har"), har(port, body, 200).replace("{rand}", "")).unwrap();
+    let output = sandbox.dyno(&["load", "--import", "x.har", "--import-templates", "-n", "1"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("--files FOLDER"), "{}", text(&output));
     assert_eq!(received.try_iter().count(), 0);
@@ -87,11 +88,11 @@ fn har_requests_are_sent_as_recorded() {
 
 #[test]
 fn load_reads_only_files_named_by_user() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let url = format!("http://127.0.0.1:{}/", free_port());
-    let home = place.path().join("home");
+    let home = sandbox.path().join("home");
     fs::create_dir_all(&home).unwrap();
-    fs::write(place.path().join("secret"), "s\n").unwrap();
+    fs::write(sandbox.path().join("secret"), "s\n").unwrap();
     fs::write(home.join("targets.txt"), format!("POST {url}\n@body.json\n")).unwrap();
     fs::write(home.join("body.json"), "{}").unwrap();
     let template = format!("{url}{{csv:../secret:1}}");
@@ -106,11 +107,11 @@ fn load_reads_only_files_named_by_user() {
     ] {
         fs::write(home.join("curls.sh"), "curl --unix-socket /run/x.sock http://a/\n").unwrap();
         let output =
-            place.command(Path::new(DYNO)).args(&arguments).current_dir(&home).output().unwrap();
+            sandbox.command(Path::new(DYNO)).args(&arguments).current_dir(&home).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output).contains(message), "{arguments:?}: {}", text(&output));
     }
-    let mut allowed = place.command(Path::new(DYNO));
+    let mut allowed = sandbox.command(Path::new(DYNO));
     let output = allowed.current_dir(&home).args([
         "load",
         "--import",
@@ -131,18 +132,18 @@ fn load_reads_only_files_named_by_user() {
 
 #[test]
 fn suite_reads_only_files_in_its_folder() {
-    let place = Place::new();
-    let suites = place.path().join("suites");
+    let sandbox = Sandbox::new();
+    let suites = sandbox.path().join("suites");
     fs::create_dir_all(&suites).unwrap();
     fs::write(suites.join("body.json"), "{}").unwrap();
-    fs::write(place.path().join("secret"), "s\n").unwrap();
+    fs::write(sandbox.path().join("secret"), "s\n").unwrap();
     let plan = |workload: &str| {
         let suite = format!(
             "subjects = [\"null\"]\n[[workloads]]\nmethod = \"POST\"\npath = \
              \"/plaintext\"\n{workload}\n"
         );
         fs::write(suites.join("s.toml"), suite).unwrap();
-        place.dyno(&["plan", "suites/s.toml"])
+        sandbox.dyno(&["plan", "suites/s.toml"])
     };
     let inside_folder = plan("body_file = \"body.json\"");
     assert_eq!(inside_folder.status.code(), Some(0), "{}", text(&inside_folder));
@@ -162,9 +163,9 @@ fn suite_reads_only_files_in_its_folder() {
 
 #[test]
 fn plan_reports_detectable_differences() {
-    let place = Place::new();
-    place.add_unruly("one", &[], "");
-    place.add_unruly("two", &[], "");
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("one", &[], "");
+    sandbox.add_unruly("two", &[], "");
     let suite = |repeats: u32, order: &str| {
         let suite = format!(
             "subjects = [\"one\", \"two\"]\n[suite]\nrepeats = {repeats}\norder = \"{order}\"\n\
@@ -172,8 +173,8 @@ fn plan_reports_detectable_differences() {
              [load]\nconnections = 2\nrate = 100\nwarmup = \"100ms\"\nduration = \"500ms\"\n\
              timeout = \"5s\"\n"
         );
-        fs::write(place.path().join("suite.toml"), suite).unwrap();
-        let planned = text(&place.dyno(&["plan", "suite.toml"]));
+        fs::write(sandbox.path().join("suite.toml"), suite).unwrap();
+        let planned = text(&sandbox.dyno(&["plan", "suite.toml"]));
         planned
             .lines()
             .find_map(|line| line.trim().strip_prefix("finds"))
@@ -185,8 +186,8 @@ fn plan_reports_detectable_differences() {
     assert!(suite(1, "random").starts_with("no differences: one repeat shows no scatter"));
     let unknown = suite(3, "random");
     assert!(unknown.contains("times the scatter of pairs of repeats"), "{unknown}");
-    let output = place.dyno(&["run", "suite.toml"]);
-    let report = place.report();
+    let output = sandbox.dyno(&["run", "suite.toml"]);
+    let report = sandbox.report();
     let id = report["run"]["id"].as_str().unwrap();
     // On a busy machine some of the trials are invalid.
     let all_count = report["trials"].as_array().unwrap().iter().all(|trial| trial["valid"] == true);
@@ -197,18 +198,18 @@ fn plan_reports_detectable_differences() {
 
 #[test]
 fn recorded_status_is_default_expectation() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::start(&[]);
     let entry = json!({
         "request": {"method": "GET", "url": server.url("/nothing")}, "response": {"status": 404},
     });
-    fs::write(place.path().join("x.har"), json!({"log": {"entries": [entry]}}).to_string())
+    fs::write(sandbox.path().join("x.har"), json!({"log": {"entries": [entry]}}).to_string())
         .unwrap();
     let load = |options: &[&str]| {
         let arguments =
             [&["load", "--import", "x.har", "-c", "1", "-n", "20", "--format", "json"], options]
                 .concat();
-        let output = place.dyno(&arguments);
+        let output = sandbox.dyno(&arguments);
         serde_json::from_slice::<Value>(&output.stdout)
             .unwrap_or_else(|_| panic!("{}", text(&output)))
     };
@@ -218,7 +219,7 @@ fn recorded_status_is_default_expectation() {
 
 #[test]
 fn closed_output_fails_run() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::start(&[]);
     let url = server.url("/nothing");
     for arguments in [
@@ -228,8 +229,8 @@ fn closed_output_fails_run() {
         &["explain"],
         &["plan", "suite.toml", "--format", "json"],
     ] {
-        place.write_suite(&["null"], "");
-        let mut command = place.command(Path::new(DYNO));
+        sandbox.write_suite(&["null"], "");
+        let mut command = sandbox.command(Path::new(DYNO));
         let status =
             command.args(arguments).stdout(closed_pipe()).stderr(Stdio::null()).status().unwrap();
         assert_eq!(status.code(), Some(141), "{arguments:?}");
@@ -238,9 +239,9 @@ fn closed_output_fails_run() {
 
 #[test]
 fn closed_progress_output_does_not_stop_load() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::start(&[]);
-    let mut command = place.command(Path::new(DYNO));
+    let mut command = sandbox.command(Path::new(DYNO));
     // The address of the metrics is printed to standard error before the load begins.
     command.args(["load", &server.url("/nothing"), "-n", "10", "--metrics", "127.0.0.1:0"]);
     command.args(["--format", "json", "-o", "result.json"]).stderr(closed_pipe());
@@ -249,33 +250,33 @@ fn closed_progress_output_does_not_stop_load() {
         Some(1),
         "incorrect responses are not valid, even if standard output is closed"
     );
-    let result = fs::read_to_string(place.path().join("result.json")).unwrap();
+    let result = fs::read_to_string(sandbox.path().join("result.json")).unwrap();
     assert!(result.contains("\"valid\": false"), "{result}");
 
     drop(server);
-    place.write_suite(&["null"], "");
-    let mut command = place.command(Path::new(DYNO));
+    sandbox.write_suite(&["null"], "");
+    let mut command = sandbox.command(Path::new(DYNO));
     let status =
         command.args(["run", "suite.toml"]).stdout(Stdio::null()).stderr(closed_pipe()).status();
     assert!(status.unwrap().code().is_some_and(|code| code <= 1));
-    assert_eq!(place.report()["run"]["trials_done"], 2, "the run was completed");
-    place.assert_nothing_is_left();
+    assert_eq!(sandbox.report()["run"]["trials_done"], 2, "the run was completed");
+    sandbox.assert_nothing_is_left();
 }
 
 #[test]
 fn partial_run_with_skipped_subject_is_not_valid() {
-    let place = Place::new();
-    place.add_unruly(
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly(
         "absent",
         &[],
         "[[requires]]\nname = \"unobtainium\"\ntest = \"false\"\nhint = \"Dig deeper.\"\n",
     );
-    place.write_suite(&["null", "absent"], "");
-    let output = place.dyno(&["run", "suite.toml"]);
+    sandbox.write_suite(&["null", "absent"], "");
+    let output = sandbox.dyno(&["run", "suite.toml"]);
     let whole = output.status.code().unwrap();
     assert!(whole <= 1, "{}", text(&output));
-    let run = place.run_folder().unwrap();
-    let report = || place.dyno(&["report", run.to_str().unwrap()]).status.code().unwrap();
+    let run = sandbox.run_folder().unwrap();
+    let report = || sandbox.dyno(&["report", run.to_str().unwrap()]).status.code().unwrap();
     assert_eq!(report(), whole, "the report has the exit status of its run");
     fs::remove_file(run.join("trials/0001.json")).unwrap();
     assert_eq!(report(), 3);
@@ -283,12 +284,12 @@ fn partial_run_with_skipped_subject_is_not_valid() {
 
 #[test]
 fn options_without_effect_are_refused() {
-    let place = Place::new();
-    place.run(&["null"], "");
-    let run = place.run_folder().unwrap();
+    let sandbox = Sandbox::new();
+    sandbox.run(&["null"], "");
+    let run = sandbox.run_folder().unwrap();
     let run = run.to_str().unwrap();
     let header = &*format!("{run}/run.json");
-    fs::write(place.path().join("urls"), "https://127.0.0.1:1/\n").unwrap();
+    fs::write(sandbox.path().join("urls"), "https://127.0.0.1:1/\n").unwrap();
     for (arguments, messages) in [
         (&["run", "--resume", run, "--driver", "epoll"][..], "--driver"),
         (&["run", "--resume", run, "--runs", "x"], "--runs"),
@@ -322,14 +323,14 @@ fn options_without_effect_are_refused() {
         (&["load", "http://me:secret@127.0.0.1:1/"], "Authorization"),
         (&["load", URL, "-p", "4000000000"], "at most"),
     ] {
-        assert_refused(&place, arguments, messages);
+        assert_refused(&sandbox, arguments, messages);
     }
 }
 
 #[test]
 fn load_options_without_effect_are_refused() {
-    let place = Place::new();
-    fs::write(place.path().join("urls"), "https://127.0.0.1:1/\n").unwrap();
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path().join("urls"), "https://127.0.0.1:1/\n").unwrap();
     for (arguments, messages) in [
         (&["load", URL, "-k"][..], "--insecure (-k): is for TLS"),
         (&["load", URL, "--cacert", "/no/such"], "--cacert: is for TLS"),
@@ -367,24 +368,24 @@ fn load_options_without_effect_are_refused() {
             "standard output already has the result",
         ),
     ] {
-        assert_refused(&place, arguments, messages);
+        assert_refused(&sandbox, arguments, messages);
     }
 }
 
 /// An address at which no server listens.
 const URL: &str = "http://127.0.0.1:1/";
 
-fn assert_refused(place: &Place, arguments: &[&str], messages: &str) {
-    let output = place.dyno(arguments);
+fn assert_refused(sandbox: &Sandbox, arguments: &[&str], messages: &str) {
+    let output = sandbox.dyno(arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
     assert!(text(&output).contains(messages), "{arguments:?}: {}", text(&output));
 }
 
 #[test]
 fn plan_accepts_options_of_run() {
-    let place = Place::new();
-    place.copy_subject("node-http");
-    place.write_suite(&["null", "node-http"], "");
+    let sandbox = Sandbox::new();
+    sandbox.copy_subject("node-http");
+    sandbox.write_suite(&["null", "node-http"], "");
     let options = [
         "--only",
         "null",
@@ -397,7 +398,7 @@ fn plan_accepts_options_of_run() {
         "--format",
         "json",
     ];
-    let output = place.dyno(&[&["plan", "suite.toml"], &options[..]].concat());
+    let output = sandbox.dyno(&[&["plan", "suite.toml"], &options[..]].concat());
     let plan: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
     assert_eq!(
@@ -405,25 +406,25 @@ fn plan_accepts_options_of_run() {
         (&4.into(), &9.into(), &"epoll".into())
     );
     assert_eq!(plan["subjects"].as_array().unwrap().len(), 1);
-    let output = place.dyno(&["plan", "suite.toml", "--only", "gin"]);
+    let output = sandbox.dyno(&["plan", "suite.toml", "--only", "gin"]);
     assert_eq!(text(&output).matches("node-http").count(), 1, "{}", text(&output));
     // The position of the option makes no difference.
-    let elsewhere = place.path().join("elsewhere");
-    fs::rename(place.path().join("subjects"), &elsewhere).unwrap();
+    let elsewhere = sandbox.path().join("elsewhere");
+    fs::rename(sandbox.path().join("subjects"), &elsewhere).unwrap();
     for arguments in [
         ["subjects", "list", "--subjects", "elsewhere"],
         ["subjects", "--subjects", "elsewhere", "list"],
     ] {
-        let output = place.dyno(&arguments);
+        let output = sandbox.dyno(&arguments);
         assert!(text(&output).contains("node-http"), "{}", text(&output));
     }
 }
 
 #[test]
 fn stream_to_stdout_has_no_other_output() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::start(&[]);
-    let output = place.dyno(&[
+    let output = sandbox.dyno(&[
         "load",
         &server.url("/plaintext"),
         "-d",
@@ -442,21 +443,21 @@ fn stream_to_stdout_has_no_other_output() {
 
 #[test]
 fn load_of_closed_port_fails_at_once() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let url = format!("http://127.0.0.1:{}/", free_port());
-    let output = place.dyno(&["load", &url, "-d", "1h", "--interval", "100ms", "--no-tui"]);
+    let output = sandbox.dyno(&["load", &url, "-d", "1h", "--interval", "100ms", "--no-tui"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains("every connection was refused"), "{}", text(&output));
 }
 
 #[test]
 fn more_threads_than_cpus_are_reported_before_load() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::start(&[]);
     let url = server.url("/plaintext");
-    let output = place.dyno(&["load", &url, "-n", "100", "-t", "2", "--cpus", "0"]);
+    let output = sandbox.dyno(&["load", &url, "-n", "100", "-t", "2", "--cpus", "0"]);
     assert!(text(&output).contains("-t 2: the threads share 1 CPU"), "{}", text(&output));
-    let output = place.dyno(&["load", &url, "-n", "100", "--format", "json"]);
+    let output = sandbox.dyno(&["load", &url, "-n", "100", "--format", "json"]);
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     let cpus = dyno_launch::allowed_cpus().len() as u64;
     assert_eq!(
@@ -474,9 +475,9 @@ fn is_running(program: &Path) -> bool {
 
 #[test]
 fn interrupted_checks_do_not_pass() {
-    let place = Place::new();
-    place.add_unruly("slow", &["--mode", "never"], "");
-    let mut command = place.command(Path::new(DYNO));
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("slow", &["--mode", "never"], "");
+    let mut command = sandbox.command(Path::new(DYNO));
     command.args(["subjects", "check", "slow"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     // The signal handler is set before the first subject starts.
@@ -487,7 +488,7 @@ fn interrupted_checks_do_not_pass() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(text(&output).contains("Interrupted"), "{}", text(&output));
-    place.assert_nothing_is_left();
+    sandbox.assert_nothing_is_left();
 }
 
 /// Restores the default action of SIGINT, because a shell that runs the tests in the background may
@@ -520,15 +521,15 @@ fn stderr_lines(child: &mut Child) -> mpsc::Receiver<String> {
 
 #[test]
 fn output_pipe_is_opened_once() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::start(&[]);
-    let pipe = place.path().join("pipe");
+    let pipe = sandbox.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let reader = thread::spawn({
         let pipe = pipe.clone();
         move || fs::read_to_string(pipe).unwrap()
     });
-    let output = place.dyno(&[
+    let output = sandbox.dyno(&[
         "load",
         &server.url("/plaintext"),
         "-n",
@@ -542,10 +543,10 @@ fn output_pipe_is_opened_once() {
 
 #[test]
 fn ctrl_c_stops_waiting_for_pipe_reader() {
-    let place = Place::new();
-    let pipe = place.path().join("pipe");
+    let sandbox = Sandbox::new();
+    let pipe = sandbox.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let mut command = place.command(Path::new(DYNO));
+    let mut command = sandbox.command(Path::new(DYNO));
     command.args(["load", "http://127.0.0.1:1/", "--stream", pipe.to_str().unwrap()]);
     restore_ctrl_c(&mut command);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -566,11 +567,11 @@ fn ctrl_c_stops_waiting_for_pipe_reader() {
 
 #[test]
 fn unwritable_output_is_reported_before_load() {
-    let place = Place::new();
-    let at = |name: &str| place.path().join(name).to_str().unwrap().to_string();
+    let sandbox = Sandbox::new();
+    let at = |name: &str| sandbox.path().join(name).to_str().unwrap().to_string();
     let _socket = UnixListener::bind(at("socket")).unwrap();
     for option in ["-o", "--hgrm", "--hlog", "--stream"] {
-        let output = place.dyno(&["load", "http://127.0.0.1:1/", option, &at("socket")]);
+        let output = sandbox.dyno(&["load", "http://127.0.0.1:1/", option, &at("socket")]);
         assert_eq!(output.status.code(), Some(2), "{option}: {}", text(&output));
         assert!(
             text(&output).contains("socket: cannot be written: it is a socket"),
@@ -582,7 +583,7 @@ fn unwritable_output_is_reported_before_load() {
     if dyno_launch::may_write(Path::new(&at("pipe"))).is_ok() {
         return not_run("this user may write every pipe");
     }
-    let output = place.dyno(&["load", "http://127.0.0.1:1/", "-o", &at("pipe")]);
+    let output = sandbox.dyno(&["load", "http://127.0.0.1:1/", "-o", &at("pipe")]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(
         text(&output).contains("pipe: cannot be written: Permission denied"),
@@ -593,9 +594,9 @@ fn unwritable_output_is_reported_before_load() {
 
 #[test]
 fn three_ctrl_c_preserve_load_result() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::start(&[]);
-    let mut command = place.command(Path::new(DYNO));
+    let mut command = sandbox.command(Path::new(DYNO));
     command.args(["load", &server.url("/plaintext"), "-d", "1h", "--format", "json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     while server.count() == 0 {
@@ -636,10 +637,10 @@ fn unresponsive_server(connections: usize) -> (u16, mpsc::Receiver<()>) {
 
 #[test]
 fn requests_limit_waits_for_last_response() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let (port, reads) = unresponsive_server(4);
     let url = format!("http://127.0.0.1:{port}/");
-    let mut command = place.command(Path::new(DYNO));
+    let mut command = sandbox.command(Path::new(DYNO));
     command.args(["load", &url, "-n", "4", "-c", "4", "--timeout", "1h", "--format", "json"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let messages = stderr_lines(&mut child);

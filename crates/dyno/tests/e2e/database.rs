@@ -25,21 +25,21 @@ fn has_tools() -> bool {
 }
 
 /// Writes the repository's own PostgreSQL definition, and a server that reads rows from it.
-fn define(place: &Path) {
-    let folder = place.join("subjects/worlds");
+fn define(sandbox: &Path) {
+    let folder = sandbox.join("subjects/worlds");
     fs::create_dir_all(&folder).unwrap();
-    fs::create_dir_all(place.join("contracts")).unwrap();
+    fs::create_dir_all(sandbox.join("contracts")).unwrap();
     fs::write(folder.join("worlds.py"), include_str!("worlds.py")).unwrap();
     let contract = "[[checks]]\nname = \"row\"\npath = \"/worlds/7\"\nexpect = \
                     { json = { \"/id\" = 7, \"/randomNumber\" = 5434 } }\n";
-    fs::write(place.join("contracts/worlds.toml"), contract).unwrap();
+    fs::write(sandbox.join("contracts/worlds.toml"), contract).unwrap();
     let text = "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = \
                 [\"worlds\"]\n[start]\ncommand = [\"python3\", \"{dir}/worlds.py\", \"{port}\", \
                 \"{postgres.port}\"]\n[ready]\npath = \"/worlds/1\"\n";
     fs::write(folder.join("subject.toml"), text).unwrap();
-    walk::define(&place.join("subjects"), "alone", &walk::null(), "");
+    walk::define(&sandbox.join("subjects"), "alone", &walk::null(), "");
     let copied =
-        Command::new("cp").arg("-r").arg(repository().join("backends")).arg(place).status();
+        Command::new("cp").arg("-r").arg(repository().join("backends")).arg(sandbox).status();
     assert!(copied.unwrap().success());
 }
 
@@ -53,12 +53,13 @@ fn postgresql_back_end_is_run_and_monitored() {
     if !has_tools() {
         return;
     }
-    let place = tempfile::tempdir().unwrap();
-    define(place.path());
+    let sandbox = tempfile::tempdir().unwrap();
+    define(sandbox.path());
     let suite = "subjects = [\"worlds\"]\n[suite]\nrepeats = 1\n[load]\nconnections = [2, \
                  8]\nwarmup = \"100ms\"\nduration = \"500ms\"\n[[workloads]]\npath = \
                  \"/worlds/{rand:1..10000}\"\nexpect = { status = 200 }\n";
-    let run = walk::run(place.path(), &walk::planned_with(&place.path().join("subjects"), suite));
+    let run =
+        walk::run(sandbox.path(), &walk::planned_with(&sandbox.path().join("subjects"), suite));
     let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     assert_eq!((&start.failure, run.trials.len()), (&None, 2));
     let postgres = start.part(Party::Backend(0)).unwrap();
@@ -82,16 +83,16 @@ fn killed_postgresql_is_reported() {
     if !has_tools() {
         return;
     }
-    let place = tempfile::tempdir().unwrap();
-    define(place.path());
+    let sandbox = tempfile::tempdir().unwrap();
+    define(sandbox.path());
     let suite = "subjects = [\"worlds\", \"alone\"]\n[suite]\nrepeats = 1\norder = \
                  \"fixed\"\n[load]\nconnections = 2\nwarmup = \"100ms\"\nduration = \
                  \"1s\"\n[[workloads]]\npath = \"/worlds/1\"\nexpect = { status = 200 \
                  }\n[[workloads]]\npath = \"/plaintext\"\n";
     let mut left = 1;
     let run = walk::run_with(
-        place.path(),
-        &walk::planned_with(&place.path().join("subjects"), suite),
+        sandbox.path(),
+        &walk::planned_with(&sandbox.path().join("subjects"), suite),
         &mut |event| {
             if left > 0 && matches!(event, RunEvent::Interval { .. }) {
                 left -= 1;
@@ -119,10 +120,10 @@ fn hanging_postgresql_is_reported() {
     if !has_tools() {
         return;
     }
-    let place = tempfile::tempdir().unwrap();
-    define(place.path());
+    let sandbox = tempfile::tempdir().unwrap();
+    define(sandbox.path());
     // Suspended processes (SIGSTOP) do not end on SIGTERM.
-    let file = place.path().join("backends/postgres/backend.toml");
+    let file = sandbox.path().join("backends/postgres/backend.toml");
     let hasty =
         fs::read_to_string(&file).unwrap().replace("deadline = \"20s\"", "deadline = \"100ms\"");
     fs::write(file, hasty).unwrap();
@@ -131,8 +132,8 @@ fn hanging_postgresql_is_reported() {
                  status = 200 }\n";
     let mut left = 1;
     let run = walk::run_with(
-        place.path(),
-        &walk::planned_with(&place.path().join("subjects"), suite),
+        sandbox.path(),
+        &walk::planned_with(&sandbox.path().join("subjects"), suite),
         &mut |event| {
             if left > 0 && matches!(event, RunEvent::Interval { .. }) {
                 left -= 1;

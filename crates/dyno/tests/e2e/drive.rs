@@ -62,19 +62,19 @@ pub fn repository() -> PathBuf {
 }
 
 /// A folder with subjects, suites and runs of one test.
-pub struct Place {
+pub struct Sandbox {
     pub folder: tempfile::TempDir,
     _turn: MutexGuard<'static, ()>,
 }
 
-impl Place {
-    pub fn new() -> Place {
+impl Sandbox {
+    pub fn new() -> Sandbox {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
-        let place = Place { folder, _turn: turn };
-        fs::create_dir(place.temporary()).unwrap();
-        place.copy_subject("null");
-        place
+        let sandbox = Sandbox { folder, _turn: turn };
+        fs::create_dir(sandbox.temporary()).unwrap();
+        sandbox.copy_subject("null");
+        sandbox
     }
 
     pub fn path(&self) -> &Path {
@@ -92,12 +92,12 @@ impl Place {
         assert!(status.success());
     }
 
-    /// Returns the folder of temporary files of all processes that are started from this place.
+    /// Returns the folder of temporary files of all processes that are started from this sandbox.
     fn temporary(&self) -> PathBuf {
         self.path().join("tmp")
     }
 
-    /// Each dyno that was started from this place writes its process id here.
+    /// Each dyno that was started from this sandbox writes its process id here.
     fn pids(&self) -> PathBuf {
         self.path().join("pids")
     }
@@ -154,7 +154,7 @@ impl Place {
         path
     }
 
-    /// Returns a command for a program, which first writes its process id into this place.
+    /// Returns a command for a program, which first writes its process id into this sandbox.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", "echo $$ >>\"$0\" && exec \"$@\""]).arg(self.pids()).arg(program);
@@ -170,7 +170,7 @@ impl Place {
         self.command(Path::new(DYNO)).args(arguments).output().unwrap()
     }
 
-    /// Runs dyno as an ordinary user, who then owns this place.
+    /// Runs dyno as an ordinary user, who then owns this sandbox.
     pub fn dyno_as_ordinary_user(&self, arguments: &[&str]) -> Output {
         let program = self.path().join("dyno");
         if !program.exists() {
@@ -209,7 +209,7 @@ impl Place {
         serde_json::from_str(&fs::read_to_string(folder.join("report.json")).unwrap()).unwrap()
     }
 
-    /// Asserts that all processes that were started from this place have ended, and that their
+    /// Asserts that all processes that were started from this sandbox have ended, and that their
     /// control groups and folders were removed.
     pub fn assert_nothing_is_left(&self) {
         let left = self.remains();
@@ -222,12 +222,12 @@ impl Place {
         self.assert_nothing_is_left();
     }
 
-    /// Returns the remains of this place's runs. Other runs and tests on this machine are ignored.
+    /// Returns the remains of this sandbox's runs. Other runs and tests are ignored.
     fn remains(&self) -> Vec<String> {
         [self.processes_left(), self.folders_left(), self.groups_left()].concat()
     }
 
-    /// Returns the processes that have this place in their environment, working directory or
+    /// Returns the processes that have this sandbox in their environment, working directory or
     /// command line. A guard, which outlives its dyno for a moment, and direct children of this
     /// test process are ignored.
     fn processes_left(&self) -> Vec<String> {

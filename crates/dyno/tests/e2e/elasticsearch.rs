@@ -25,23 +25,23 @@ fn has_tools() -> bool {
 
 /// The repository's own Elasticsearch, which is warmed for less long, and a server that asks it for
 /// names.
-fn define(place: &Path) {
-    let folder = place.join("subjects/cities");
+fn define(sandbox: &Path) {
+    let folder = sandbox.join("subjects/cities");
     fs::create_dir_all(&folder).unwrap();
-    fs::create_dir_all(place.join("contracts")).unwrap();
+    fs::create_dir_all(sandbox.join("contracts")).unwrap();
     fs::write(folder.join("cities.py"), include_str!("cities.py")).unwrap();
     let contract = "[[checks]]\nname = \"Praha\"\npath = \"/101748113\"\nexpect = \
                     { status = 200, body = \"Praha\" }\n";
-    fs::write(place.join("contracts/cities.toml"), contract).unwrap();
+    fs::write(sandbox.join("contracts/cities.toml"), contract).unwrap();
     let text = "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = [\"cities\"]\n\
          [start]\ncommand = [\"python3\", \"{dir}/cities.py\", \"{port}\", \
          \"{elasticsearch.port}\"]\n[ready]\npath = \"/101748109\"\n";
     fs::write(folder.join("subject.toml"), text).unwrap();
-    walk::define(&place.join("subjects"), "alone", &walk::null(), "");
+    walk::define(&sandbox.join("subjects"), "alone", &walk::null(), "");
     let copied =
-        Command::new("cp").arg("-r").arg(repository().join("backends")).arg(place).status();
+        Command::new("cp").arg("-r").arg(repository().join("backends")).arg(sandbox).status();
     assert!(copied.unwrap().success());
-    let file = place.join("backends/elasticsearch/backend.toml");
+    let file = sandbox.join("backends/elasticsearch/backend.toml");
     let source = fs::read_to_string(&file).unwrap();
     let warm = "warm 16 40000 && warm 1 10000";
     assert!(source.contains(warm), "the warm-up has another number of requests");
@@ -55,22 +55,22 @@ fn killed_elasticsearch_is_reported_and_other_results_stand() {
     if !has_tools() {
         return;
     }
-    let place = tempfile::tempdir().unwrap();
-    define(place.path());
+    let sandbox = tempfile::tempdir().unwrap();
+    define(sandbox.path());
     let suite = "subjects = [\"cities\", \"alone\"]\n[suite]\nrepeats = 1\norder = \"fixed\"\n\
          [load]\nconnections = [1, 2]\nwarmup = \"100ms\"\nduration = \"1s\"\n\
          [[workloads]]\npath = \"/101748111\"\nexpect = { status = 200 }\n";
     let mut ended = 0;
     let run = walk::run_with(
-        place.path(),
-        &walk::planned_with(&place.path().join("subjects"), suite),
+        sandbox.path(),
+        &walk::planned_with(&sandbox.path().join("subjects"), suite),
         &mut |event| match event {
             RunEvent::TrialEnded { .. } => ended += 1,
             // In the second trial, so that the first one has results.
             RunEvent::Interval { .. } if ended == 1 => {
                 ended += 1;
                 // It is started from the build of this test.
-                let ours = format!("Server {}", place.path().display());
+                let ours = format!("Server {}", sandbox.path().display());
                 assert!(
                     Command::new("pkill").args(["-9", "-f", &ours]).status().unwrap().success()
                 );

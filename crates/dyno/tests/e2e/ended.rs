@@ -5,13 +5,13 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::drive::{Place, not_run, runs_as_root, text};
+use crate::drive::{Sandbox, not_run, runs_as_root, text};
 
 /// Lowest CPU time of a request on such a server, by its construction, µs.
 const COSTS_US: f64 = 400.0;
 
-fn add(place: &Place, kind: &str) {
-    let folder = place.path().join("subjects").join(kind);
+fn add(sandbox: &Sandbox, kind: &str) {
+    let folder = sandbox.path().join("subjects").join(kind);
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("ended.py"), include_str!("ended.py")).unwrap();
     let text = format!(
@@ -24,20 +24,20 @@ fn add(place: &Place, kind: &str) {
 
 /// The trials of both kinds of server, at two connections. `load`: more of the load's settings.
 fn trials(is_root: bool, load: &str) -> Vec<Value> {
-    let place = Place::new();
-    ["threads", "processes"].iter().for_each(|kind| add(&place, kind));
+    let sandbox = Sandbox::new();
+    ["threads", "processes"].iter().for_each(|kind| add(&sandbox, kind));
     let suite = format!(
         "subjects = [\"threads\", \"processes\"]\n[suite]\nrepeats = 2\nseed = 7\n\
          contaminated = \"counts\"\n\
          [[workloads]]\npath = \"/plaintext\"\n\
          [load]\nconnections = [2]\nwarmup = \"200ms\"\nduration = \"800ms\"\n{load}"
     );
-    fs::write(place.path().join("suite.toml"), suite).unwrap();
+    fs::write(sandbox.path().join("suite.toml"), suite).unwrap();
     let run = ["run", "suite.toml"];
-    let output = if is_root { place.dyno(&run) } else { place.dyno_as_ordinary_user(&run) };
+    let output = if is_root { sandbox.dyno(&run) } else { sandbox.dyno_as_ordinary_user(&run) };
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
-    place.assert_nothing_is_left();
-    let trials = place.report()["trials"].as_array().unwrap().clone();
+    sandbox.assert_nothing_is_left();
+    let trials = sandbox.report()["trials"].as_array().unwrap().clone();
     assert_eq!(trials.len(), 4, "{}", text(&output));
     trials
 }

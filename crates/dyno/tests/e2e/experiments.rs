@@ -7,24 +7,24 @@ use std::process::{Child, Command};
 
 use serde_json::Value;
 
-use crate::drive::{Place, Server, text, unruly};
+use crate::drive::{Sandbox, Server, text, unruly};
 
 /// dyno's own responder, with 20 µs of additional work per response, which is several times the
 /// cost of a response.
 #[test]
 fn toggle_has_effect_with_reason_and_twin_has_none() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let suite = "subjects = [\"null\"]\n[suite]\nrepeats = 5\ntwin = \"null, DYNO_NULL_WORK 0\"\n\
                  [experiment]\nkind = \"toggle\"\nfactor = \"work\"\n\
                  vary = { \"env.DYNO_NULL_WORK\" = [\"0\", \"20000\"] }\n\
                  [[workloads]]\npath = \"/plaintext\"\n\
                  [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"800ms\"\n\
                  timeout = \"5s\"\n";
-    fs::write(place.path().join("toggle.toml"), suite).unwrap();
-    let output = place.dyno(&["run", "toggle.toml"]);
-    assert!(place.run_folder().is_some(), "no run:\n{}", text(&output));
-    place.assert_nothing_is_left();
-    let report = place.report();
+    fs::write(sandbox.path().join("toggle.toml"), suite).unwrap();
+    let output = sandbox.dyno(&["run", "toggle.toml"]);
+    assert!(sandbox.run_folder().is_some(), "no run:\n{}", text(&output));
+    sandbox.assert_nothing_is_left();
+    let report = sandbox.report();
     assert!(
         report["trials"].as_array().unwrap().iter().all(|trial| !trial["turns"].is_null()),
         "the subjects took turns"
@@ -56,7 +56,7 @@ fn toggle_has_effect_with_reason_and_twin_has_none() {
         (&"null, DYNO_NULL_WORK 0".into(), &Value::Array(vec![]))
     );
     assert_eq!(report["canary"]["starts"].as_array().unwrap().len(), 15);
-    let page = fs::read_to_string(place.run_folder().unwrap().join("report.html")).unwrap();
+    let page = fs::read_to_string(sandbox.run_folder().unwrap().join("report.html")).unwrap();
     let reason =
         if throughput["verdict"] == "lower" { "Because of work" } else { "They differ in work" };
     assert!(page.contains("Effects") && page.contains(reason));
@@ -65,7 +65,7 @@ fn toggle_has_effect_with_reason_and_twin_has_none() {
 /// Each arm sends request bodies of the size in its name.
 #[test]
 fn body_size_dose_is_measured() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let suite = "subjects = [\"null\"]\n[suite]\nrepeats = 1\ncontaminated = \"counts\"\n\
                  [experiment]\nkind = \"dose\"\n\
                  vary = { \"request.size\" = [64, 1000, \"16KiB\"] }\n\
@@ -73,11 +73,11 @@ fn body_size_dose_is_measured() {
                  body = \"{fill:{request.size}}\"\nexpect = { body = \"Hello, World!\" }\n\
                  [load]\nconnections = [2]\nwarmup = \"100ms\"\nduration = \"500ms\"\n\
                  timeout = \"5s\"\n";
-    fs::write(place.path().join("dose.toml"), suite).unwrap();
-    let output = place.dyno(&["run", "dose.toml"]);
-    assert!(place.run_folder().is_some(), "no run:\n{}", text(&output));
-    place.assert_nothing_is_left();
-    let report = place.report();
+    fs::write(sandbox.path().join("dose.toml"), suite).unwrap();
+    let output = sandbox.dyno(&["run", "dose.toml"]);
+    assert!(sandbox.run_folder().is_some(), "no run:\n{}", text(&output));
+    sandbox.assert_nothing_is_left();
+    let report = sandbox.report();
     let trials = report["trials"].as_array().unwrap();
     assert_eq!(trials.len(), 3);
     for (arm, min) in
@@ -106,8 +106,8 @@ fn body_size_dose_is_measured() {
 
 /// Creates a repository in which the second commit adds about 32 µs of work per response. Its work
 /// tree equals the first commit.
-fn repository_of_two_commits(place: &Place) -> PathBuf {
-    let repository = place.path().join("repository");
+fn repository_of_two_commits(sandbox: &Sandbox) -> PathBuf {
+    let repository = sandbox.path().join("repository");
     commit_twice(&repository, &repository.join("subjects/web"), &null_revisions());
     repository
 }
@@ -185,12 +185,12 @@ fn commit_twice(repository: &Path, folder: &Path, [before, main]: &[String; 2]) 
 /// the server's folder is a link out of the repository, a work tree links to the present files.
 #[test]
 fn server_outside_work_tree_has_no_revisions() {
-    let place = Place::new();
-    let alone = place.path().join("alone/subjects/web");
+    let sandbox = Sandbox::new();
+    let alone = sandbox.path().join("alone/subjects/web");
     commit_twice(&alone, &alone, &null_revisions());
-    fs::copy(alone.join("suite.toml"), place.path().join("alone/suite.toml")).unwrap();
-    let linked = place.path().join("linked");
-    let repository = repository_of_two_commits(&place);
+    fs::copy(alone.join("suite.toml"), sandbox.path().join("alone/suite.toml")).unwrap();
+    let linked = sandbox.path().join("linked");
+    let repository = repository_of_two_commits(&sandbox);
     fs::create_dir_all(linked.join("subjects")).unwrap();
     std::os::unix::fs::symlink(repository.join("subjects/web"), linked.join("subjects/web"))
         .unwrap();
@@ -198,10 +198,10 @@ fn server_outside_work_tree_has_no_revisions() {
     for folder in ["alone", "linked"] {
         let suite = format!("{folder}/suite.toml");
         let output =
-            place.dyno(&["compare", "--rev", "before", "--rev", "main", &suite, "--anyway"]);
+            sandbox.dyno(&["compare", "--rev", "before", "--rev", "main", &suite, "--anyway"]);
         assert_eq!(output.status.code(), Some(2), "{folder}: {}", text(&output));
         assert!(text(&output).contains("is outside of the repository"), "{}", text(&output));
-        place.assert_nothing_is_left();
+        sandbox.assert_nothing_is_left();
     }
     // A result that cannot be written is detected before the measurements.
     let arguments = [
@@ -214,17 +214,17 @@ fn server_outside_work_tree_has_no_revisions() {
         "-o",
         "nowhere/a.md",
     ];
-    let output = place.dyno(&arguments);
+    let output = sandbox.dyno(&arguments);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("cannot be written"), "{}", text(&output));
-    assert!(place.run_folder().is_none(), "nothing is measured");
+    assert!(sandbox.run_folder().is_none(), "nothing is measured");
 }
 
 #[test]
 fn server_is_compared_with_its_revision() {
-    let place = Place::new();
-    let repository = repository_of_two_commits(&place);
-    let output = place.dyno(&[
+    let sandbox = Sandbox::new();
+    let repository = repository_of_two_commits(&sandbox);
+    let output = sandbox.dyno(&[
         "compare",
         "--rev",
         "before",
@@ -243,8 +243,8 @@ fn server_is_compared_with_its_revision() {
         (&compared["a"]["subject"], &compared["b"]["subject"]),
         (&"web@before".into(), &"web@main".into())
     );
-    place.assert_nothing_is_left();
-    let report = place.report();
+    sandbox.assert_nothing_is_left();
+    let report = sandbox.report();
     // Other programs on the machine may invalidate trials.
     let are_valid = report["trials"].as_array().unwrap().iter().all(|trial| trial["valid"] == true);
     if are_valid {
@@ -262,8 +262,8 @@ fn server_is_compared_with_its_revision() {
     };
     assert_eq!(git(&["worktree", "list", "--porcelain"]).matches("worktree ").count(), 1);
     assert_eq!(git(&["status", "--porcelain"]), " M subjects/web/subject.toml\n");
-    let run = place.run_folder().unwrap().display().to_string();
-    let resumed = place.dyno(&["run", "--resume", &run]);
+    let run = sandbox.run_folder().unwrap().display().to_string();
+    let resumed = sandbox.dyno(&["run", "--resume", &run]);
     assert!(text(&resumed).contains("whose work trees are removed"), "{}", text(&resumed));
 }
 
@@ -271,10 +271,10 @@ fn server_is_compared_with_its_revision() {
 /// incomplete.
 #[test]
 fn revision_with_crash_is_reported() {
-    let place = Place::new();
-    let repository = repository_of_two_commits(&place);
+    let sandbox = Sandbox::new();
+    let repository = repository_of_two_commits(&sandbox);
     let definition = repository.join("subjects/web/subject.toml");
-    let crashed = place.path().join("crashed");
+    let crashed = sandbox.path().join("crashed");
     let crash_once = format!(
         "if mkdir {} 2>/dev/null; then {{dyno}} serve-null --port {{port}} & sleep 1; kill -9 $!; \
          exit 9; fi; exec ",
@@ -282,7 +282,7 @@ fn revision_with_crash_is_reported() {
     );
     let definition_text = fs::read_to_string(&definition).unwrap();
     fs::write(&definition, definition_text.replacen("exec ", &crash_once, 1)).unwrap();
-    let output = place.dyno(&["compare", "--rev", "before", "repository/suite.toml"]);
+    let output = sandbox.dyno(&["compare", "--rev", "before", "repository/suite.toml"]);
     assert!(crashed.exists(), "{}", text(&output));
     let printed = text(&output);
     assert!(printed.contains("crashed: its process ended"), "{printed}");
@@ -291,26 +291,26 @@ fn revision_with_crash_is_reported() {
     let is_compared = !printed.contains("so nothing is compared");
     assert_eq!(output.status.code(), Some(if is_compared { 3 } else { 1 }), "{printed}");
     assert_eq!(printed.contains("A server failed in some of its starts"), is_compared, "{printed}");
-    place.assert_nothing_is_left();
+    sandbox.assert_nothing_is_left();
 }
 
 /// The steps request only `/plaintext`, and are shorter than the interval of the checks during a
 /// load. Only the check after the last step finds that `/json` is broken.
 #[test]
 fn contract_broken_after_last_step_fails_comparison() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let revisions = ["good", "wrong-json"].map(|mode| {
         let program = unruly().display().to_string();
         // More requests than the checks before the first step send.
         let command = [program.as_str(), "--port", "{port}", "--mode", mode, "--after", "300"];
         definition(&format!("command = {command:?}"))
     });
-    let repository = place.path().join("repository");
+    let repository = sandbox.path().join("repository");
     commit_twice(&repository, &repository.join("subjects/web"), &revisions);
     let suite = fs::read_to_string(repository.join("suite.toml")).unwrap();
     let suite = suite.replace("[load]\n", "[load]\ninterval = \"10s\"\n");
     fs::write(repository.join("suite.toml"), suite).unwrap();
-    let output = place.dyno(&[
+    let output = sandbox.dyno(&[
         "compare",
         "--rev",
         "before",
@@ -323,8 +323,8 @@ fn contract_broken_after_last_step_fails_comparison() {
     let printed = text(&output);
     assert_eq!(output.status.code(), Some(1), "{printed}");
     assert!(printed.contains("web@main: responded incorrectly: check \"json"), "{printed}");
-    place.assert_nothing_is_left();
-    let report = place.report();
+    sandbox.assert_nothing_is_left();
+    let report = sandbox.report();
     for trial in report["trials"].as_array().unwrap() {
         let caveats = trial["caveats"].as_array().unwrap();
         let is_about_responses = |caveat: &&Value| {
@@ -336,8 +336,8 @@ fn contract_broken_after_last_step_fails_comparison() {
 
 #[test]
 fn revisions_that_cannot_be_compared_are_refused() {
-    let place = Place::new();
-    repository_of_two_commits(&place);
+    let sandbox = Sandbox::new();
+    repository_of_two_commits(&sandbox);
     for (words, expected) in [
         (&["--rev", "nowhere"][..], "not a commit of the repository"),
         (&["--rev=--upload-pack=x"], "not a commit of the repository"),
@@ -348,22 +348,22 @@ fn revisions_that_cannot_be_compared_are_refused() {
         (&["--only", "web", "other"], "--only: is for measurements with --rev"),
         (&[], "<B>"),
     ] {
-        let output = place.dyno(&[&["compare", "repository/suite.toml"], words].concat());
+        let output = sandbox.dyno(&[&["compare", "repository/suite.toml"], words].concat());
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", text(&output));
         assert!(text(&output).contains(expected), "{words:?}: {}", text(&output));
-        place.assert_nothing_is_left();
+        sandbox.assert_nothing_is_left();
     }
-    assert!(place.run_folder().is_none(), "nothing is measured");
+    assert!(sandbox.run_folder().is_none(), "nothing is measured");
 }
 
 /// A server with a millisecond of work per response serves fewer than a thousand requests a second
 /// on any machine.
 #[test]
 fn capacity_search_returns_bracket() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::null_that_works(1_000_000);
     let url = server.url("/plaintext");
-    let output = place.dyno(&[
+    let output = sandbox.dyno(&[
         "load",
         &url,
         "--find",
@@ -411,7 +411,7 @@ fn capacity_search_returns_bracket() {
 
 #[test]
 fn search_with_unsupported_options_is_refused() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     for (arguments, expected) in [
         (&["--find", "p42<1ms"][..], "not a metric of an objective"),
         (&["--find", "p99<1ms", "-n", "100"], "-n: cannot be used with --find"),
@@ -419,7 +419,7 @@ fn search_with_unsupported_options_is_refused() {
         (&["--width", "3"], "--find"),
         (&["--arrival", "poisson"], "--rate or --find"),
     ] {
-        let output = place.dyno(&[&["load", "http://127.0.0.1:1/"], arguments].concat());
+        let output = sandbox.dyno(&[&["load", "http://127.0.0.1:1/"], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output));
         assert!(text(&output).contains(expected), "{arguments:?}: {}", text(&output));
     }
@@ -428,45 +428,45 @@ fn search_with_unsupported_options_is_refused() {
 /// One server takes five times as long as the other, which is known long before forty repeats.
 #[test]
 fn run_with_stop_ends_once_decided() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let suite = "subjects = [\"null\"]\n[suite]\nrepeats = 40\n[stop]\nmetrics = [\"throughput\"]\n\
                  [experiment]\nkind = \"toggle\"\n\
                  vary = { \"env.DYNO_NULL_WORK\" = [\"8000\", \"40000\"] }\n\
                  [[workloads]]\npath = \"/plaintext\"\n\
                  [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"400ms\"\n\
                  timeout = \"5s\"\n";
-    fs::write(place.path().join("stop.toml"), suite).unwrap();
-    let output = place.dyno(&["run", "stop.toml"]);
-    place.assert_nothing_is_left();
-    let report = place.report();
+    fs::write(sandbox.path().join("stop.toml"), suite).unwrap();
+    let output = sandbox.dyno(&["run", "stop.toml"]);
+    sandbox.assert_nothing_is_left();
+    let report = sandbox.report();
     let after =
         report["run"]["answered_after"].as_u64().unwrap_or_else(|| panic!("{}", text(&output)));
     assert!((5..40).contains(&after), "{after}");
     assert_eq!(report["experiment"]["effects"][0]["rows"][0]["verdict"], "lower");
     let message = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(message.contains("when its question was answered"), "{message}");
-    let run = place.run_folder().unwrap().display().to_string();
+    let run = sandbox.run_folder().unwrap().display().to_string();
     // The run was not interrupted: there is nothing to resume, and the exit status is the status of
     // its steps.
     assert!([0, 1].contains(&output.status.code().unwrap()), "{}", text(&output));
     let trials = report["trials"].as_array().unwrap().len();
-    let resumed = place.dyno(&["run", "--resume", &run]);
+    let resumed = sandbox.dyno(&["run", "--resume", &run]);
     assert_eq!(resumed.status.code(), output.status.code(), "{}", text(&resumed));
-    assert_eq!(place.report()["trials"].as_array().unwrap().len(), trials);
+    assert_eq!(sandbox.report()["trials"].as_array().unwrap().len(), trials);
 }
 
 #[test]
 fn rate_shares_use_capacity_of_slowest_subject() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     // Its requests wait, so that the generator is not the limit even next to other programs.
-    place.add_unruly("slow", &["--mode", "sleepy-workers"], "");
+    sandbox.add_unruly("slow", &["--mode", "sleepy-workers"], "");
     let suite = "subjects = [\"slow\", \"null\"]\n[suite]\nrepeats = 1\n[[workloads]]\n\
                  path = \"/plaintext\"\n\
                  [load]\nconnections = 4\nrate = [\"10%\", \"20%\"]\nwarmup = \"100ms\"\n\
                  duration = \"400ms\"\ntimeout = \"5s\"\n\
                  [report]\nobjective = \"errors<1%\"\n";
-    fs::write(place.path().join("shares.toml"), suite).unwrap();
-    let planned = place.dyno(&["plan", "shares.toml"]);
+    fs::write(sandbox.path().join("shares.toml"), suite).unwrap();
+    let planned = sandbox.dyno(&["plan", "shares.toml"]);
     assert!(
         text(&planned).contains("The run itself offers 10.0 %, 20.0 % of that"),
         "{}",
@@ -475,14 +475,14 @@ fn rate_shares_use_capacity_of_slowest_subject() {
     // Other programs may spoil the run in which the capacity is measured, which dyno reports.
     let measure = |attempt: u32| {
         let runs = format!("shares-{attempt}");
-        let output = place.dyno(&["run", "shares.toml", "--runs", &runs]);
-        place.assert_nothing_is_left();
+        let output = sandbox.dyno(&["run", "shares.toml", "--runs", &runs]);
+        sandbox.assert_nothing_is_left();
         let is_spoiled = text(&output).contains("so the capacity for its rates is unknown");
         assert!(!is_spoiled || output.status.code() == Some(3), "{}", text(&output));
         (!is_spoiled).then_some((runs, output))
     };
     let (runs, output) = (0..5).find_map(measure).expect("a machine that is quiet for a second");
-    let mut reports: Vec<Value> = fs::read_dir(place.path().join(runs))
+    let mut reports: Vec<Value> = fs::read_dir(sandbox.path().join(runs))
         .unwrap()
         .map(|run| {
             let report = fs::read_to_string(run.unwrap().path().join("report.json")).unwrap();
@@ -514,15 +514,15 @@ fn rate_shares_use_capacity_of_slowest_subject() {
 /// The subject without a capacity may be the slowest one.
 #[test]
 fn rate_shares_end_at_subject_without_capacity() {
-    let place = Place::new();
-    place.add_unruly("slow", &[], "");
-    place.add_unruly("dies", &["--mode", "crash", "--after", "100"], "");
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("slow", &[], "");
+    sandbox.add_unruly("dies", &["--mode", "crash", "--after", "100"], "");
     let suite = "subjects = [\"slow\", \"dies\"]\n[suite]\nrepeats = 1\n[[workloads]]\n\
                  path = \"/plaintext\"\n[load]\nconnections = 4\nrate = [\"10%\"]\n\
                  warmup = \"100ms\"\nduration = \"400ms\"\n";
-    fs::write(place.path().join("shares.toml"), suite).unwrap();
-    let output = place.dyno(&["run", "shares.toml"]);
-    place.assert_nothing_is_left();
+    fs::write(sandbox.path().join("shares.toml"), suite).unwrap();
+    let output = sandbox.dyno(&["run", "shares.toml"]);
+    sandbox.assert_nothing_is_left();
     let said = text(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("workload \"plaintext\": has no valid closed-loop step of "), "{said}");
@@ -532,22 +532,22 @@ fn rate_shares_end_at_subject_without_capacity() {
         "{said}"
     );
     assert!(said.contains("leave it out with --only"), "{said}");
-    let runs = fs::read_dir(place.path().join("runs")).unwrap().count();
+    let runs = fs::read_dir(sandbox.path().join("runs")).unwrap().count();
     assert_eq!(runs, 1, "no rate was offered: {said}");
 }
 
 #[test]
 fn rate_search_runs_at_each_start() {
-    let place = Place::new();
-    place.add_unruly("slow", &[], "");
-    place.write_search("slow", 2);
-    let planned = place.dyno(&["plan", "find.toml"]);
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("slow", &[], "");
+    sandbox.write_search("slow", 2);
+    let planned = sandbox.dyno(&["plan", "find.toml"]);
     let find = "the highest rate that keeps errors<1%, within 60.0 %, after each closed loop of \
                 each start";
     assert!(text(&planned).contains(find), "{}", text(&planned));
-    let output = place.dyno(&["run", "find.toml"]);
-    place.assert_nothing_is_left();
-    let report = place.report();
+    let output = sandbox.dyno(&["run", "find.toml"]);
+    sandbox.assert_nothing_is_left();
+    let report = sandbox.report();
     let bracket = &report["brackets"][0];
     let searches = report["searches"].as_array().unwrap();
     assert_eq!(
@@ -572,8 +572,8 @@ fn rate_search_runs_at_each_start() {
     assert!(kept < missed, "{bracket}");
     assert!(text(&output).contains("Rates that keep errors<1%: slow up to"), "{}", text(&output));
     // The search is in the archive: without it the report has no search.
-    let run = place.run_folder().unwrap();
-    let again = place.dyno(&["report", run.to_str().unwrap(), "--format", "md"]);
+    let run = sandbox.run_folder().unwrap();
+    let again = sandbox.dyno(&["report", run.to_str().unwrap(), "--format", "md"]);
     assert!(text(&again).contains("Missed condition"), "{}", text(&again));
     assert_eq!(fs::read_dir(run.join("searches")).unwrap().count(), 2);
 }
@@ -599,10 +599,10 @@ impl Drop for Burners {
 
 #[test]
 fn contaminated_trial_is_rerun_and_both_are_saved() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let burners = Burners::start();
-    let (_, report) = place.run(&["null"], "");
-    let run = place.run_folder().unwrap();
+    let (_, report) = sandbox.run(&["null"], "");
+    let run = sandbox.run_folder().unwrap();
     let count_saved = || fs::read_dir(run.join("contaminated")).map_or(0, Iterator::count);
     // Two steps may be re-run. The re-run counts even if it was not better.
     assert_eq!((report["trials"].as_array().unwrap().len(), count_saved()), (2, 2));
@@ -611,12 +611,12 @@ fn contaminated_trial_is_rerun_and_both_are_saved() {
     assert_eq!(again["evidence"]["trials"].as_array().unwrap().len(), 2);
     drop(burners);
     let burners = Burners::start();
-    let suite = place.write_suite(&["null"], "");
+    let suite = sandbox.write_suite(&["null"], "");
     let text = fs::read_to_string(&suite).unwrap();
     fs::write(&suite, text.replace("[suite]", "[suite]\ncontaminated = \"counts\"")).unwrap();
-    place.dyno(&["run", "suite.toml", "--runs", "counted"]);
+    sandbox.dyno(&["run", "suite.toml", "--runs", "counted"]);
     drop(burners);
     let counted =
-        fs::read_dir(place.path().join("counted")).unwrap().next().unwrap().unwrap().path();
+        fs::read_dir(sandbox.path().join("counted")).unwrap().next().unwrap().unwrap().path();
     assert!(!counted.join("contaminated").exists());
 }

@@ -6,7 +6,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::drive::{Place, not_run, refused_for, text};
+use crate::drive::{Sandbox, not_run, refused_for, text};
 
 /// Runs an unruly subject together with the null responder, checks what all such runs have in
 /// common, and returns the report.
@@ -16,9 +16,9 @@ fn run_unruly(arguments: &[&str], extra: &str) -> Value {
 
 /// Does the same with a subject that does not start, which is detected after `deadline`.
 fn run_unruly_within(deadline: &str, arguments: &[&str], extra: &str) -> Value {
-    let place = Place::new();
-    place.add_unruly_within(deadline, "bad", arguments, "");
-    let (status, report) = place.run(&["bad", "null"], extra);
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly_within(deadline, "bad", arguments, "");
+    let (status, report) = sandbox.run(&["bad", "null"], extra);
     assert_eq!(status, 3, "the exit status of a run with a failed subject");
     let null: Vec<&Value> = trials(&report, "null");
     assert_eq!(null.len(), 2, "the other subject has all its steps");
@@ -53,9 +53,9 @@ fn failure(report: &Value) -> (String, String) {
 
 #[test]
 fn real_server_and_null_responder_are_measured() {
-    let place = Place::new();
-    place.copy_subject("nginx");
-    let (status, report) = place.run(&["nginx", "null"], "");
+    let sandbox = Sandbox::new();
+    sandbox.copy_subject("nginx");
+    let (status, report) = sandbox.run(&["nginx", "null"], "");
     assert!(status <= 1, "status {status}");
     assert_eq!(report["schema"], "dyno.report/1");
     for subject in ["nginx", "null"] {
@@ -83,8 +83,8 @@ fn real_server_and_null_responder_are_measured() {
 
 #[test]
 fn closed_port_refusals_do_not_fail_run() {
-    let place = Place::new();
-    let (status, report) = place.run(&["closed-port"], "");
+    let sandbox = Sandbox::new();
+    let (status, report) = sandbox.run(&["closed-port"], "");
     assert_eq!(status, 0, "{:#}", report["run"]);
     let refused = trials(&report, "closed-port");
     assert_eq!((refused.len(), &report["run"]["trials_invalid"]), (2, &Value::from(0)));
@@ -98,13 +98,13 @@ fn closed_port_refusals_do_not_fail_run() {
 #[test]
 fn refusals_at_offered_rate_do_not_fail_run() {
     for rate in ["200", "5000"] {
-        let place = Place::new();
-        let path = place.write_suite(&["closed-port"], "");
+        let sandbox = Sandbox::new();
+        let path = sandbox.write_suite(&["closed-port"], "");
         let suite = fs::read_to_string(&path).unwrap();
         fs::write(&path, format!("{suite}rate = [{rate}]\n")).unwrap();
-        let output = place.dyno(&["run", "suite.toml"]);
+        let output = sandbox.dyno(&["run", "suite.toml"]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-        let report = place.report();
+        let report = sandbox.report();
         for trial in trials(&report, "closed-port") {
             assert_eq!(trial["refused"], true, "{:#}", trial["caveats"]);
             assert_eq!(trial["limiter"]["resource"], "refusal");
@@ -192,17 +192,17 @@ fn server_that_listens_on_one_of_two_ports_is_not_ready() {
 
 #[test]
 fn server_on_both_ports_is_ready() {
-    let place = Place::new();
-    place.add_unruly("both", &["--second-port", "{tls_port}"], "");
-    let (_, report) = place.run(&["both"], "");
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("both", &["--second-port", "{tls_port}"], "");
+    let (_, report) = sandbox.run(&["both"], "");
     assert_eq!(trials(&report, "both").len(), 2);
 }
 
 #[test]
 fn server_that_ignores_signal_is_killed() {
-    let place = Place::new();
-    place.add_unruly_within("2s", "stubborn", &["--mode", "stubborn"], "");
-    let (_, report) = place.run(&["stubborn"], "");
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly_within("2s", "stubborn", &["--mode", "stubborn"], "");
+    let (_, report) = sandbox.run(&["stubborn"], "");
     assert_eq!(trials(&report, "stubborn").len(), 2, "its results are valid");
     assert_eq!(report["subjects"][0]["stop_killed"], 1);
 }
@@ -226,9 +226,9 @@ fn cpu_quota_is_enforced_and_is_limiter() {
         not_run("this user may not create control groups, so there is no quota");
         return;
     }
-    let place = Place::new();
-    place.add_unruly("good", &[], "");
-    let (_, report) = place.run(&["good"], "[limits]\ncpus = 0.2");
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("good", &[], "");
+    let (_, report) = sandbox.run(&["good"], "[limits]\ncpus = 0.2");
     // If a busy machine gave the server less than its quota, the quota is not the limiter.
     let trials = trials(&report, "good");
     let limited = trials.iter().filter(|trial| trial["limiter"]["resource"] == "cpu_quota");
@@ -243,10 +243,10 @@ fn cpu_quota_is_enforced_and_is_limiter() {
 
 #[test]
 fn subject_with_unmet_needs_is_skipped_with_reason() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let needs = "[[requires]]\nname = \"unobtainium\"\ntest = \"false\"\nhint = \"Dig deeper.\"\n";
-    place.add_unruly("needy", &[], needs);
-    let (status, report) = place.run(&["needy", "null"], "");
+    sandbox.add_unruly("needy", &[], needs);
+    let (status, report) = sandbox.run(&["needy", "null"], "");
     assert!(status <= 1, "a skipped subject is not a failure: {status}");
     let needy =
         report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "needy").unwrap();
@@ -256,11 +256,11 @@ fn subject_with_unmet_needs_is_skipped_with_reason() {
 
 #[test]
 fn failed_build_does_not_affect_other_subjects() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let build =
         "[build]\ncommand = \"echo missing semicolon; false\"\ninputs = [\"subject.toml\"]\n";
-    place.add_unruly("bad", &[], build);
-    let (status, report) = place.run(&["bad", "null"], "");
+    sandbox.add_unruly("bad", &[], build);
+    let (status, report) = sandbox.run(&["bad", "null"], "");
     assert_eq!(status, 3);
     let (kind, message) = failure(&report);
     assert_eq!(kind, "build_failed");
@@ -270,9 +270,9 @@ fn failed_build_does_not_affect_other_subjects() {
 
 #[test]
 fn invalid_suite_exits_with_2_and_position() {
-    let place = Place::new();
-    std::fs::write(place.path().join("suite.toml"), "subjects = [\"nul\"]\n").unwrap();
-    let output = place.dyno(&["run", "suite.toml"]);
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path().join("suite.toml"), "subjects = [\"nul\"]\n").unwrap();
+    let output = sandbox.dyno(&["run", "suite.toml"]);
     assert_eq!(output.status.code(), Some(2));
     let text = crate::drive::text(&output);
     assert!(
@@ -281,8 +281,8 @@ fn invalid_suite_exits_with_2_and_position() {
             && text.contains("^^^"),
         "{text}"
     );
-    assert_eq!(place.dyno(&["run", "absent.toml"]).status.code(), Some(2));
-    assert_eq!(place.dyno(&["frobnicate"]).status.code(), Some(2));
+    assert_eq!(sandbox.dyno(&["run", "absent.toml"]).status.code(), Some(2));
+    assert_eq!(sandbox.dyno(&["frobnicate"]).status.code(), Some(2));
 }
 
 /// Asserts that the output has no control sequences.
@@ -296,42 +296,42 @@ fn assert_no_control_sequences(output: &Output, expected: &str) {
 
 #[test]
 fn server_output_is_escaped() {
-    let place = Place::new();
-    place.add_unruly("bad", &["--mode", "escapes"], "");
-    place.write_suite(&["bad"], "");
-    let output = place.dyno(&["run", "suite.toml"]);
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("bad", &["--mode", "escapes"], "");
+    sandbox.write_suite(&["bad"], "");
+    let output = sandbox.dyno(&["run", "suite.toml"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     // The output of the server: colours are removed, and the sequence for a title is made visible.
     assert_no_control_sequences(&output, "52;c;aGk=");
     assert!(text(&output).contains("unruly is red ␛]0;owned␇"), "the log: {}", text(&output));
-    let run = place.run_folder().unwrap();
-    assert_no_control_sequences(&place.dyno(&["report", run.to_str().unwrap()]), "52;c;aGk=");
+    let run = sandbox.run_folder().unwrap();
+    assert_no_control_sequences(&sandbox.dyno(&["report", run.to_str().unwrap()]), "52;c;aGk=");
     assert_no_control_sequences(
-        &place.dyno(&["report", run.to_str().unwrap(), "--format", "md"]),
+        &sandbox.dyno(&["report", run.to_str().unwrap(), "--format", "md"]),
         "responded incorrectly",
     );
-    assert_no_control_sequences(&place.dyno(&["subjects", "check", "bad"]), "52;c;aGk=");
+    assert_no_control_sequences(&sandbox.dyno(&["subjects", "check", "bad"]), "52;c;aGk=");
 }
 
 #[test]
 fn build_output_is_escaped() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let build = "[build]\ninputs = []\ncommand = \"printf '\\\\033[31merror\\\\033[0m: \
                  \\\\033]0;owned\\\\007'; exit 1\"\n";
-    place.add_unruly("bad", &[], build);
-    place.write_suite(&["bad", "null"], "");
+    sandbox.add_unruly("bad", &[], build);
+    sandbox.write_suite(&["bad", "null"], "");
     let expected = "error: ␛]0;owned␇";
-    assert_no_control_sequences(&place.dyno(&["subjects", "build", "bad"]), expected);
-    assert_no_control_sequences(&place.dyno(&["run", "suite.toml"]), expected);
-    assert_no_control_sequences(&place.dyno(&["subjects", "check", "bad"]), expected);
+    assert_no_control_sequences(&sandbox.dyno(&["subjects", "build", "bad"]), expected);
+    assert_no_control_sequences(&sandbox.dyno(&["run", "suite.toml"]), expected);
+    assert_no_control_sequences(&sandbox.dyno(&["subjects", "check", "bad"]), expected);
 }
 
 #[test]
 fn file_content_in_errors_is_escaped() {
-    let place = Place::new();
-    std::fs::write(place.path().join("suite.toml"), "subjects = [\"\u{9b}2J\u{202e}x\"]\n")
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path().join("suite.toml"), "subjects = [\"\u{9b}2J\u{202e}x\"]\n")
         .unwrap();
-    let output = place.dyno(&["run", "suite.toml"]);
+    let output = sandbox.dyno(&["run", "suite.toml"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert_no_control_sequences(&output, "\\u{9b}2J");
 }

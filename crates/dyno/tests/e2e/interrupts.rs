@@ -5,27 +5,27 @@ use std::process::{Child, Stdio};
 
 use serde_json::json;
 
-use crate::drive::{DYNO, Place, send_signal, soon, text};
+use crate::drive::{DYNO, Sandbox, send_signal, soon, text};
 
 /// Starts a long run, and waits until its first trial is in the archive.
-fn long_run(place: &Place) -> Child {
-    place.add_unruly("good", &[], "");
-    place.write_suite(&["good", "null"], "");
-    let mut command = place.command(Path::new(DYNO));
+fn long_run(sandbox: &Sandbox) -> Child {
+    sandbox.add_unruly("good", &[], "");
+    sandbox.write_suite(&["good", "null"], "");
+    let mut command = sandbox.command(Path::new(DYNO));
     command
         .args(["run", "suite.toml", "--repeats", "20"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    if soon(|| (finished(place) > 0).then_some(())).is_none() {
+    if soon(|| (finished(sandbox) > 0).then_some(())).is_none() {
         let _ = child.kill();
         panic!("no trial was finished:\n{}", text(&child.wait_with_output().unwrap()));
     }
     child
 }
 
-fn finished(place: &Place) -> usize {
-    let Some(folder) = place.run_folder() else { return 0 };
+fn finished(sandbox: &Sandbox) -> usize {
+    let Some(folder) = sandbox.run_folder() else { return 0 };
     let trials = std::fs::read_dir(folder.join("trials")).into_iter().flatten();
     trials
         .filter(|e| e.as_ref().is_ok_and(|e| e.path().extension().is_some_and(|x| x == "json")))
@@ -38,73 +38,73 @@ fn signal(child: &Child, signal: i32) {
 
 #[test]
 fn ctrl_c_preserves_finished_trials_for_resume() {
-    let place = Place::new();
-    let child = long_run(&place);
+    let sandbox = Sandbox::new();
+    let child = long_run(&sandbox);
     signal(&child, libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     let message = text(&output);
     assert!(message.contains("dyno run --resume"), "{message}");
-    place.assert_nothing_is_left();
-    let before = finished(&place);
+    sandbox.assert_nothing_is_left();
+    let before = finished(&sandbox);
     assert!((1..80).contains(&before), "{before} trials");
-    let report = place.report();
+    let report = sandbox.report();
     assert_eq!(report["run"]["trials_done"].as_u64().unwrap() as usize, before);
     // An interrupt by the user is not a failure of a server.
     for subject in report["subjects"].as_array().unwrap() {
         assert_eq!(subject["failures"].as_array().unwrap().len(), 0, "{}", subject["failures"]);
     }
 
-    let run = place.run_folder().unwrap();
+    let run = sandbox.run_folder().unwrap();
     let child = {
-        let mut command = place.command(Path::new(DYNO));
+        let mut command = sandbox.command(Path::new(DYNO));
         command
             .args(["run", "--resume", run.to_str().unwrap()])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command.spawn().unwrap()
     };
-    let _ = soon(|| (finished(&place) > before + 3).then_some(()));
+    let _ = soon(|| (finished(&sandbox) > before + 3).then_some(()));
     signal(&child, libc::SIGINT);
     child.wait_with_output().unwrap();
-    assert!(finished(&place) > before + 3, "the run is resumed");
-    let report = place.report();
+    assert!(finished(&sandbox) > before + 3, "the run is resumed");
+    let report = sandbox.report();
     assert!(report["caveats"].as_array().unwrap().iter().any(|c| c["code"] == "resumed"));
-    place.assert_nothing_is_left();
+    sandbox.assert_nothing_is_left();
 }
 
 /// At that time all trials are measured, but the run is not complete.
 #[test]
 fn ctrl_c_in_last_search_allows_resume() {
-    let place = Place::new();
-    place.add_unruly("good", &[], "");
-    place.write_search("good", 1);
-    let mut command = place.command(Path::new(DYNO));
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("good", &[], "");
+    sandbox.write_search("good", 1);
+    let mut command = sandbox.command(Path::new(DYNO));
     command.args(["run", "find.toml"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    assert!(soon(|| (finished(&place) > 0).then_some(())).is_some(), "no trial was finished");
+    assert!(soon(|| (finished(&sandbox) > 0).then_some(())).is_some(), "no trial was finished");
     signal(&child, libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(text(&output).contains("dyno run --resume"), "{}", text(&output));
-    place.assert_nothing_is_left();
-    let run = place.run_folder().unwrap();
+    sandbox.assert_nothing_is_left();
+    let run = sandbox.run_folder().unwrap();
     let run = run.to_str().unwrap();
-    assert_eq!(place.dyno(&["report", run]).status.code(), Some(3));
-    let resumed = place.dyno(&["run", "--resume", run]);
+    assert_eq!(sandbox.dyno(&["report", run]).status.code(), Some(3));
+    let resumed = sandbox.dyno(&["run", "--resume", run]);
     assert!([0, 1].contains(&resumed.status.code().unwrap()), "{}", text(&resumed));
-    assert_eq!(place.report()["searches"].as_array().unwrap().len(), 1);
-    place.assert_nothing_is_left();
+    assert_eq!(sandbox.report()["searches"].as_array().unwrap().len(), 1);
+    sandbox.assert_nothing_is_left();
 }
 
 #[test]
 fn resume_measures_only_missing_trials() {
-    let place = Place::new();
-    place.run(&["null"], "");
-    let run = place.run_folder().unwrap();
+    let sandbox = Sandbox::new();
+    sandbox.run(&["null"], "");
+    let run = sandbox.run_folder().unwrap();
     let first_trial = std::fs::read(run.join("trials/0000.json")).unwrap();
     std::fs::remove_file(run.join("trials/0001.json")).unwrap();
-    let output = place.dyno(&["run", "--resume", run.to_str().unwrap()]);
+    let output = sandbox.dyno(&["run", "--resume", run.to_str().unwrap()]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     assert_eq!(
         std::fs::read(run.join("trials/0000.json")).unwrap(),
@@ -112,50 +112,50 @@ fn resume_measures_only_missing_trials() {
         "existing trials are unchanged"
     );
     assert!(run.join("trials/0001.json").exists());
-    assert_eq!(place.report()["run"]["trials_done"], 2);
+    assert_eq!(sandbox.report()["run"]["trials_done"], 2);
 }
 
 #[test]
 fn two_ctrl_c_stop_at_once_without_remains() {
-    let place = Place::new();
-    let child = long_run(&place);
+    let sandbox = Sandbox::new();
+    let child = long_run(&sandbox);
     signal(&child, libc::SIGINT);
     signal(&child, libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    place.assert_nothing_is_left();
+    sandbox.assert_nothing_is_left();
 }
 
 #[test]
 fn killed_dyno_preserves_trials_without_remains() {
-    let place = Place::new();
-    let mut child = long_run(&place);
+    let sandbox = Sandbox::new();
+    let mut child = long_run(&sandbox);
     signal(&child, libc::SIGKILL);
     child.wait().unwrap();
-    place.assert_nothing_is_left_soon();
-    assert!(finished(&place) >= 1);
-    let run = place.run_folder().unwrap();
-    let output = place.dyno(&["report", run.to_str().unwrap(), "--format", "json"]);
+    sandbox.assert_nothing_is_left_soon();
+    assert!(finished(&sandbox) >= 1);
+    let run = sandbox.run_folder().unwrap();
+    let output = sandbox.dyno(&["report", run.to_str().unwrap(), "--format", "json"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["trials"].as_array().unwrap().len(), finished(&place));
+    assert_eq!(report["trials"].as_array().unwrap().len(), finished(&sandbox));
 }
 
 /// An interrupt while a back end restores its data: nothing is measured, and no subject counts as
 /// failed.
 #[test]
 fn ctrl_c_during_data_restore_allows_resume() {
-    let place = Place::new();
-    let store = place.path().join("backends/store");
+    let sandbox = Sandbox::new();
+    let store = sandbox.path().join("backends/store");
     std::fs::create_dir_all(&store).unwrap();
-    let begun = place.path().join("begun");
+    let begun = sandbox.path().join("begun");
     let reset = format!("[ -e {0} ] || {{ touch {0}; sleep 60; }}", begun.display());
     let file = format!(
         "[start]\ncommand = [\"{{dyno}}\", \"serve-null\", \"--port\", \
          \"{{port}}\"]\n[reset]\ncommand = {reset:?}\ndeadline = \"90s\"\n"
     );
     std::fs::write(store.join("backend.toml"), file).unwrap();
-    place.write_suite(&["null"], "[[backends]]\nuse = \"store\"\n");
-    let mut command = place.command(Path::new(DYNO));
+    sandbox.write_suite(&["null"], "[[backends]]\nuse = \"store\"\n");
+    let mut command = sandbox.command(Path::new(DYNO));
     command.args(["run", "suite.toml"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     if soon(|| begun.exists().then_some(())).is_none() {
@@ -165,12 +165,12 @@ fn ctrl_c_during_data_restore_allows_resume() {
     signal(&child, libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    place.assert_nothing_is_left();
-    assert_eq!(finished(&place), 0);
-    let run = place.run_folder().unwrap();
-    let output = place.dyno(&["run", "--resume", run.to_str().unwrap()]);
+    sandbox.assert_nothing_is_left();
+    assert_eq!(finished(&sandbox), 0);
+    let run = sandbox.run_folder().unwrap();
+    let output = sandbox.dyno(&["run", "--resume", run.to_str().unwrap()]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
-    let report = place.report();
+    let report = sandbox.report();
     assert_eq!(
         (&report["run"]["trials_done"], &report["subjects"][0]["failures"]),
         (&2.into(), &json!([]))
@@ -181,27 +181,27 @@ fn ctrl_c_during_data_restore_allows_resume() {
 /// stays the same.
 #[test]
 fn resume_includes_subject_whose_build_succeeds_now() {
-    let place = Place::new();
-    let store = place.path().join("backends/store");
+    let sandbox = Sandbox::new();
+    let store = sandbox.path().join("backends/store");
     std::fs::create_dir_all(&store).unwrap();
-    let compiler = place.path().join("compiler");
+    let compiler = sandbox.path().join("compiler");
     let file = format!(
         "[build]\ncommand = \"[ -e {} ]\"\ninputs = []\n[start]\ncommand = [\"{{dyno}}\", \
          \"serve-null\", \"--port\", \"{{port}}\"]\n",
         compiler.display()
     );
     std::fs::write(store.join("backend.toml"), file).unwrap();
-    place.add_unruly("front", &[], "[start.env]\nSTORE = \"{store.port}\"\n");
-    let (status, report) = place.run(&["front", "null"], "");
+    sandbox.add_unruly("front", &[], "[start.env]\nSTORE = \"{store.port}\"\n");
+    let (status, report) = sandbox.run(&["front", "null"], "");
     assert_eq!(status, 3, "a planned subject could not be built");
     let reason = report["subjects"][0]["skipped"].as_str().unwrap();
     assert!(reason.starts_with("its back end store could not be built"), "{reason}");
     assert_eq!(report["run"]["trials_done"], 2);
     std::fs::write(compiler, "").unwrap();
-    let run = place.run_folder().unwrap();
-    let output = place.dyno(&["run", "--resume", run.to_str().unwrap()]);
+    let run = sandbox.run_folder().unwrap();
+    let output = sandbox.dyno(&["run", "--resume", run.to_str().unwrap()]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
-    let report = place.report();
+    let report = sandbox.report();
     assert_eq!(
         (&report["run"]["trials_done"], &report["subjects"][0]["skipped"]),
         (&json!(4), &json!(null))
@@ -215,7 +215,7 @@ fn signal_before_load_ends_with_status_3_and_reason() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let inputs: [&[&str]; 4] = [
         &["-d", "1s"],
         &["--find", "p90<50ms"],
@@ -224,7 +224,7 @@ fn signal_before_load_ends_with_status_3_and_reason() {
     ];
     for signal_number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         for input in inputs {
-            let mut command = place.command(Path::new(DYNO));
+            let mut command = sandbox.command(Path::new(DYNO));
             command.args(["load", &url, "--expect-contains", "ok", "--no-tui"]).args(input);
             let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             let connection = soon(|| listener.accept().ok());

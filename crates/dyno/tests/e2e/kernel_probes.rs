@@ -7,7 +7,7 @@ use std::time::Duration;
 use aya::programs::loaded_programs;
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, not_run, text};
+use crate::drive::{DYNO, Sandbox, not_run, text};
 
 /// Returns why probes are unavailable. `None`: probes are available.
 fn refusal() -> Option<String> {
@@ -15,17 +15,17 @@ fn refusal() -> Option<String> {
 }
 
 /// Runs one server with this number of connections, and returns its only trial.
-fn run_trial(place: &Place, subject: &str, connections: u32, rest: &str) -> Value {
+fn run_trial(sandbox: &Sandbox, subject: &str, connections: u32, rest: &str) -> Value {
     let suite = format!(
         "subjects = [{subject:?}]\n[suite]\nrepeats = 1\nseed = 7\n[[workloads]]\n\
          path = \"/plaintext\"\n\
          [load]\nconnections = {connections}\nwarmup = \"200ms\"\nduration = \"2s\"\n{rest}"
     );
-    fs::write(place.path().join("suite.toml"), suite).unwrap();
-    let output = place.dyno(&["run", "suite.toml"]);
+    fs::write(sandbox.path().join("suite.toml"), suite).unwrap();
+    let output = sandbox.dyno(&["run", "suite.toml"]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
-    place.assert_nothing_is_left();
-    place.report()["trials"][0].clone()
+    sandbox.assert_nothing_is_left();
+    sandbox.report()["trials"][0].clone()
 }
 
 fn number(value: &Value, pointer: &str) -> f64 {
@@ -40,9 +40,9 @@ fn h2o_system_calls_and_bytes_are_counted() {
     if let Some(reason) = refusal() {
         return not_run(&format!("the system calls of h2o: {reason}"));
     }
-    let place = Place::new();
-    place.copy_subject("h2o");
-    let trial = run_trial(&place, "h2o", 64, "[observe]\nevery_syscall = true\n");
+    let sandbox = Sandbox::new();
+    sandbox.copy_subject("h2o");
+    let trial = run_trial(&sandbox, "h2o", 64, "[observe]\nevery_syscall = true\n");
     let calls = &trial["server"]["calls"];
     for call in ["read", "writev", "pread64"] {
         let each = number(calls, &format!("/by_name/{call}/per_response"));
@@ -82,12 +82,12 @@ fn thread_waits_identify_limiter() {
     for (mode, connections, limiter) in
         [("sleepy-workers", 64, "workers"), ("lock", 32, "lock"), ("good", 1, "concurrency")]
     {
-        let place = Place::new();
-        place.add_unruly(mode, &["--mode", mode], "");
+        let sandbox = Sandbox::new();
+        sandbox.add_unruly(mode, &["--mode", mode], "");
         // If other programs took the CPUs, the server's bottleneck is unknown, and the verdict says
         // so.
         let mut found =
-            (0..TRIES).map(|_| run_trial(&place, mode, connections, "")["limiter"].clone());
+            (0..TRIES).map(|_| run_trial(&sandbox, mode, connections, "")["limiter"].clone());
         let Some(found) = found.find(|found| !is_disturbed(found)) else {
             return not_run(&format!(
                 "what threads of {mode} wait for: other programs took the CPUs"
@@ -121,9 +121,9 @@ fn is_disturbed(found: &Value) -> bool {
 
 #[test]
 fn probes_off_collect_nothing() {
-    let place = Place::new();
-    place.add_unruly("good", &[], "");
-    let trial = run_trial(&place, "good", 4, "[observe]\nsyscalls = false\nstates = false\n");
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("good", &[], "");
+    let trial = run_trial(&sandbox, "good", 4, "[observe]\nsyscalls = false\nstates = false\n");
     assert_eq!(
         (&trial["server"]["calls"], &trial["server"]["working"]),
         (&Value::Null, &Value::Null)
@@ -132,7 +132,7 @@ fn probes_off_collect_nothing() {
     let found = caveats.iter().find(|c| c["code"] == "syscalls_not_measured").expect("a caveat");
     let message = found["message"].as_str().unwrap();
     assert!(message.contains("`--observe` did not include them"), "{found}");
-    let output = place.dyno(&["run", "suite.toml", "--observe", "stats"]);
+    let output = sandbox.dyno(&["run", "suite.toml", "--observe", "stats"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("did you mean \"states\"?"), "{}", text(&output));
 }
@@ -148,10 +148,10 @@ fn killed_dyno_leaves_no_bpf_program() {
     if let Some(reason) = refusal() {
         return not_run(&format!("programs in the kernel: {reason}"));
     }
-    let place = Place::new();
-    place.add_unruly("good", &[], "");
-    place.write_suite(&["good"], "");
-    let mut command = place.command(DYNO.as_ref());
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("good", &[], "");
+    sandbox.write_suite(&["good"], "");
+    let mut command = sandbox.command(DYNO.as_ref());
     command.args(["run", "suite.toml"]).stdout(Stdio::null()).stderr(Stdio::null());
     let mut dyno = command.spawn().unwrap();
     let wait_until = |holds: &dyn Fn() -> bool| {
@@ -167,7 +167,7 @@ fn killed_dyno_leaves_no_bpf_program() {
     dyno.kill().unwrap();
     dyno.wait().unwrap();
     wait_until(&|| attached() == 0);
-    place.assert_nothing_is_left();
+    sandbox.assert_nothing_is_left();
 }
 
 /// Returns the names of the functions in a flame graph, without entries that are only an address in
@@ -185,10 +185,10 @@ fn profile_has_server_and_kernel_functions() {
     for (subject, wanted) in
         [("h2o", ["h2o_evloop_run", "main"]), ("node-http", ["uv_run", "parserOnIncoming"])]
     {
-        let place = Place::new();
-        place.copy_subject(subject);
-        let trial = run_trial(&place, subject, 16, "[observe]\nprofile = true\n");
-        let profile = &place.report()["profiles"][0];
+        let sandbox = Sandbox::new();
+        sandbox.copy_subject(subject);
+        let trial = run_trial(&sandbox, subject, 16, "[observe]\nprofile = true\n");
+        let profile = &sandbox.report()["profiles"][0];
         assert_eq!(profile["failures"], serde_json::json!([]), "{subject}");
         let (running, waiting) = (&profile["running"], &profile["waiting"]);
         let names = functions(running);
@@ -212,21 +212,21 @@ fn profile_has_server_and_kernel_functions() {
             functions(waiting).iter().any(|name| name.contains("wait") || name.contains("poll")),
             "{subject}"
         );
-        let run = place.run_folder().unwrap();
+        let run = sandbox.run_folder().unwrap();
         let profile_output = |options: &[&str]| {
-            let output = place
+            let output = sandbox
                 .dyno(&[&["profile", run.to_str().unwrap(), "--trial", "1"], options].concat());
             assert!(output.status.success(), "{}", text(&output));
             output.stdout
         };
         assert!(observed / used - number(profile, "/sampled_share") < 1e-9);
-        let listed = place.dyno(&["profile", run.to_str().unwrap()]);
+        let listed = sandbox.dyno(&["profile", run.to_str().unwrap()]);
         assert!(
             text(&listed).contains(&format!("--trial 1    {subject}, 16 connections")),
             "{}",
             text(&listed)
         );
-        let which = place.dyno(&["profile", run.to_str().unwrap(), "--format", "html"]);
+        let which = sandbox.dyno(&["profile", run.to_str().unwrap(), "--format", "html"]);
         assert_eq!(which.status.code(), Some(2), "{}", text(&which));
         let stacks = String::from_utf8(profile_output(&[])).unwrap();
         assert!(stacks.lines().any(|line| line.contains(";tcp_sendmsg_[k]")), "{stacks}");
@@ -237,7 +237,7 @@ fn profile_has_server_and_kernel_functions() {
         }));
         let page = String::from_utf8(profile_output(&["--off-cpu", "--format", "html"])).unwrap();
         assert!(page.contains("dyno.profile/1") && page.contains("data-side=\"waiting\""));
-        let file = place.path().join("profile.pb.gz");
+        let file = sandbox.path().join("profile.pb.gz");
         profile_output(&["--format", "pprof", "-o", file.to_str().unwrap()]);
         assert!(fs::read(&file).unwrap().starts_with(&[0x1f, 0x8b]), "it is compressed");
     }
@@ -245,10 +245,10 @@ fn profile_has_server_and_kernel_functions() {
 
 #[test]
 fn run_without_profiles_prints_hint() {
-    let place = Place::new();
-    run_trial(&place, "null", 1, "");
-    let run = place.run_folder().unwrap();
-    let output = place.dyno(&["profile", run.to_str().unwrap()]);
+    let sandbox = Sandbox::new();
+    run_trial(&sandbox, "null", 1, "");
+    let run = sandbox.run_folder().unwrap();
+    let output = sandbox.dyno(&["profile", run.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("`profile = true` under [observe]"), "{}", text(&output));
 }
@@ -258,19 +258,19 @@ fn system_calls_in_container_have_unknown_results() {
     if !dyno_observer::probes::can_count_syscalls() {
         return not_run("system calls by counters: this user may not count any");
     }
-    let place = Place::new();
-    place.copy_subject("h2o");
+    let sandbox = Sandbox::new();
+    sandbox.copy_subject("h2o");
     let suite = "subjects = [\"h2o\"]\n[suite]\nrepeats = 1\n[[workloads]]\npath = \"/plaintext\"\n\
          [load]\nconnections = 16\nwarmup = \"200ms\"\nduration = \"2s\"\n";
-    fs::write(place.path().join("suite.toml"), suite).unwrap();
+    fs::write(sandbox.path().join("suite.toml"), suite).unwrap();
     // In another PID namespace, the program in the kernel cannot identify the processes.
-    let mut container = place.command("unshare".as_ref());
+    let mut container = sandbox.command("unshare".as_ref());
     container.args(["--pid", "--fork", "--mount-proc", DYNO, "run", "suite.toml"]);
     let output = container.output().unwrap();
     if text(&output).contains("unshare failed") {
         return not_run("system calls in a PID namespace: this user may not make one");
     }
-    let trial = place.report()["trials"][0].clone();
+    let trial = sandbox.report()["trials"][0].clone();
     let calls = &trial["server"]["calls"];
     for call in ["read", "writev", "pread64"] {
         let each = number(calls, &format!("/by_name/{call}/per_response"));
@@ -294,9 +294,9 @@ fn runtime_values_are_read_only_on_request() {
     }
     // One folder after the other, because only one dyno runs at a time.
     let trial_of_node = |rest: &str| {
-        let place = Place::new();
-        place.copy_subject("node-http");
-        run_trial(&place, "node-http", 16, rest)
+        let sandbox = Sandbox::new();
+        sandbox.copy_subject("node-http");
+        run_trial(&sandbox, "node-http", 16, rest)
     };
     let found = trial_of_node("")["server"]["runtime"].clone();
     let busy = number(&found, "/utilisation/event_loop");

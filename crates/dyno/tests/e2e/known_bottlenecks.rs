@@ -6,25 +6,27 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, copy_program, repository, runs_as_root, send_signal, soon, text};
+use crate::drive::{
+    DYNO, Sandbox, copy_program, repository, runs_as_root, send_signal, soon, text,
+};
 
 /// Servers whose waits last much longer than those for a CPU on a busy machine.
 const CERTAIN: &str = "wait-epoll,wait-nanosleep,wait-condition,lock-sleep,workers-sleep,\
                        backend-event-loop,connection-pool-one,nagle,offered-rate,stall";
 
 /// Calibrates with a build cache in the repository, so that the server is built only once.
-fn calibrate(place: &Place, extra: &[&str]) -> Command {
+fn calibrate(sandbox: &Sandbox, extra: &[&str]) -> Command {
     let cache = repository().join("target/known-servers");
     std::fs::create_dir_all(&cache).unwrap();
-    let mut command = place.command(Path::new(DYNO));
+    let mut command = sandbox.command(Path::new(DYNO));
     command.args(["calibrate", "--verdicts", "--cache"]).arg(cache).args(extra);
     command
 }
 
 #[test]
 fn known_servers_get_no_wrong_verdict_with_high_confidence() {
-    let place = Place::new();
-    let output = calibrate(&place, &["--only", CERTAIN, "--format", "json"]).output().unwrap();
+    let sandbox = Sandbox::new();
+    let output = calibrate(&sandbox, &["--only", CERTAIN, "--format", "json"]).output().unwrap();
     let message = text(&output);
     assert_eq!(output.status.code(), Some(0), "{message}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -39,7 +41,7 @@ fn known_servers_get_no_wrong_verdict_with_high_confidence() {
     let cells = result["matrix"].as_array().unwrap();
     let in_matrix: u64 = cells.iter().map(|cell| cell["steps"].as_u64().unwrap()).sum();
     assert_eq!(in_matrix, counted("judged"), "{message}");
-    place.assert_nothing_is_left_soon();
+    sandbox.assert_nothing_is_left_soon();
 }
 
 /// Servers that were written without knowledge of the limiter rules, with the correct verdicts at 1
@@ -79,7 +81,7 @@ const UNSEEN: [(&str, [&[&str]; 2]); 10] = [
 /// A verdict with high confidence is correct, even if other programs run on the machine.
 #[test]
 fn unseen_servers_get_no_wrong_verdict_with_high_confidence() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let names: Vec<String> = UNSEEN.iter().map(|(name, _)| format!("{name:?}")).collect();
     let suite = format!(
         "subjects = [{}]\n[suite]\nrepeats = 1\ncontaminated = \"counts\"\n\
@@ -87,17 +89,17 @@ fn unseen_servers_get_no_wrong_verdict_with_high_confidence() {
          [load]\nconnections = [1, 16]\nduration = \"600ms\"\n",
         names.join(", ")
     );
-    std::fs::write(place.path().join("unseen.toml"), suite).unwrap();
+    std::fs::write(sandbox.path().join("unseen.toml"), suite).unwrap();
     let (cache, subjects) =
         (repository().join("target/known-servers"), repository().join("crates/testkit/unseen"));
-    let mut command = place.command(Path::new(DYNO));
+    let mut command = sandbox.command(Path::new(DYNO));
     command
         .args(["run", "unseen.toml", "--runs", "runs", "--cache"])
         .arg(cache)
         .arg("--subjects")
         .arg(subjects);
     let message = text(&command.output().unwrap());
-    let run = std::fs::read_dir(place.path().join("runs"))
+    let run = std::fs::read_dir(sandbox.path().join("runs"))
         .unwrap()
         .next()
         .expect("a run")
@@ -119,15 +121,15 @@ fn unseen_servers_get_no_wrong_verdict_with_high_confidence() {
         let is_judged = trial["valid"] == true;
         assert!(is_right || confidence != "high" || !is_judged, "{trial}");
     }
-    place.assert_nothing_is_left_soon();
+    sandbox.assert_nothing_is_left_soon();
 }
 
 #[test]
 fn verdicts_outside_source_tree_fail_with_hint() {
-    let place = Place::new();
-    let program = place.path().join("dyno");
+    let sandbox = Sandbox::new();
+    let program = sandbox.path().join("dyno");
     copy_program(Path::new(DYNO), &program);
-    let output = place.command(&program).args(["calibrate", "--verdicts"]).output().unwrap();
+    let output = sandbox.command(&program).args(["calibrate", "--verdicts"]).output().unwrap();
     let message = text(&output);
     assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(message.contains("servers with known bottlenecks were not found\nhint: "), "{message}");
@@ -135,8 +137,8 @@ fn verdicts_outside_source_tree_fail_with_hint() {
 
 #[test]
 fn unknown_behaviour_is_refused_with_known_names() {
-    let place = Place::new();
-    let output = calibrate(&place, &["--only", "lock-sleep,nothing"]).output().unwrap();
+    let sandbox = Sandbox::new();
+    let output = calibrate(&sandbox, &["--only", "lock-sleep,nothing"]).output().unwrap();
     let message = text(&output);
     assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(
@@ -147,10 +149,10 @@ fn unknown_behaviour_is_refused_with_known_names() {
 
 #[test]
 fn interrupt_ends_servers_and_their_companions() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     // The machine is filled by another program, which must end, too.
     let only = ["--only", "other-programs,backend-serial"];
-    let mut command = calibrate(&place, &only);
+    let mut command = calibrate(&sandbox, &only);
     command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let pid = child.id();
@@ -158,7 +160,7 @@ fn interrupt_ends_servers_and_their_companions() {
         let burns = |pid: &u32| {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            line.contains("testkit --burn") && line.contains(place.path().to_str().unwrap())
+            line.contains("testkit --burn") && line.contains(sandbox.path().to_str().unwrap())
         };
         dyno_observer::proc::all_pids().into_iter().find(burns)
     };
@@ -166,6 +168,6 @@ fn interrupt_ends_servers_and_their_companions() {
     send_signal(pid, libc::SIGINT);
     let status = child.wait().unwrap();
     assert_eq!(status.code(), Some(3));
-    place.assert_nothing_is_left_soon();
+    sandbox.assert_nothing_is_left_soon();
     assert_eq!(companion(), None, "the other program still runs");
 }

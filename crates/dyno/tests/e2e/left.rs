@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::drive::{
-    DYNO, Place, copy_program, not_run, runs_as_root, send_signal, soon, text, unruly,
+    DYNO, Sandbox, copy_program, not_run, runs_as_root, send_signal, soon, text, unruly,
 };
 
 /// Adds a server that a shell script starts. `SERVER` stands for a program that any user may run.
-fn add(place: &Place, name: &str, script: &str, extra: &str) {
-    let folder = place.path().join("subjects").join(name);
+fn add(sandbox: &Sandbox, name: &str, script: &str, extra: &str) {
+    let folder = sandbox.path().join("subjects").join(name);
     fs::create_dir_all(&folder).unwrap();
-    let server = place.path().join("server");
+    let server = sandbox.path().join("server");
     if !server.exists() {
         copy_program(&unruly(), &server);
     }
@@ -31,20 +31,20 @@ const DAEMON: &str = "(setsid env -i SERVER &)";
 
 #[test]
 fn daemon_of_ordinary_user_is_monitored_and_stopped() {
-    let place = Place::new();
-    add(&place, "x", &format!("{DAEMON}; exec sleep 86400"), "");
-    let output = place.dyno_as_ordinary_user(&["subjects", "check", "x"]);
+    let sandbox = Sandbox::new();
+    add(&sandbox, "x", &format!("{DAEMON}; exec sleep 86400"), "");
+    let output = sandbox.dyno_as_ordinary_user(&["subjects", "check", "x"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    place.assert_nothing_is_left();
+    sandbox.assert_nothing_is_left();
 }
 
 #[test]
 fn daemonizing_server_error_asks_for_foreground() {
-    let place = Place::new();
-    add(&place, "x", &format!("{DAEMON}; exit 0"), "");
+    let sandbox = Sandbox::new();
+    add(&sandbox, "x", &format!("{DAEMON}; exit 0"), "");
     let all = [
-        place.dyno_as_ordinary_user(&["subjects", "check", "x"]),
-        place.dyno(&["subjects", "check", "x"]),
+        sandbox.dyno_as_ordinary_user(&["subjects", "check", "x"]),
+        sandbox.dyno(&["subjects", "check", "x"]),
     ];
     for output in all {
         assert_eq!(output.status.code(), Some(3), "{}", text(&output));
@@ -53,13 +53,13 @@ fn daemonizing_server_error_asks_for_foreground() {
             "{}",
             text(&output)
         );
-        place.assert_nothing_is_left();
+        sandbox.assert_nothing_is_left();
     }
 }
 
 #[test]
 fn server_outside_its_control_group_is_stopped() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     if !runs_as_root() {
         return not_run("a server that leaves its control group: only root may");
     }
@@ -67,8 +67,8 @@ fn server_outside_its_control_group_is_stopped() {
                  >$f; done 2>/dev/null";
     let script = format!("({leave}; setsid env -i SERVER &); exec sleep 86400");
     let script = script.replace("$$", "$(exec sh -c 'echo $PPID')");
-    add(&place, "x", &script, "");
-    let (status, report) = place.run(&["x"], "");
+    add(&sandbox, "x", &script, "");
+    let (status, report) = sandbox.run(&["x"], "");
     assert!(status <= 1, "{report}");
     for trial in report["trials"].as_array().unwrap() {
         assert!(
@@ -82,60 +82,60 @@ fn server_outside_its_control_group_is_stopped() {
 /// A server mounts its data below its working folder, and leaves them mounted.
 #[test]
 fn files_of_mounted_folders_are_kept() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     if !runs_as_root() {
         return not_run("a server that mounts a folder: only root may");
     }
-    let data = place.path().join("data of users");
+    let data = sandbox.path().join("data of users");
     fs::create_dir_all(data.join("sub")).unwrap();
     fs::write(data.join("sub/file"), "precious").unwrap();
     let mount = format!("mkdir \"$W/a b\"; mount --bind {:?} \"$W/a b\"", data.display());
-    add(&place, "x", &format!("W='{{work}}'; {mount}; exec SERVER"), "");
-    let output = place.dyno(&["subjects", "check", "x"]);
+    add(&sandbox, "x", &format!("W='{{work}}'; {mount}; exec SERVER"), "");
+    let output = sandbox.dyno(&["subjects", "check", "x"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert_eq!(fs::read_to_string(data.join("sub/file")).unwrap(), "precious");
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains("data\\040of\\040users"), "{mounts}");
-    place.assert_nothing_is_left();
+    sandbox.assert_nothing_is_left();
 }
 
 #[test]
 fn build_with_killed_minder_leaves_no_process() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let daemon = "(setsid env -i sh -c 'echo >daemon; sleep 86400; true' &); until [ -e daemon ]; \
                   do sleep 0.01; done";
     let build = format!(
         "[build]\ncommand = {:?}\ninputs = []",
         format!("{daemon}; kill -9 $PPID; sleep 86400")
     );
-    add(&place, "x", "exec SERVER", &build);
-    let output = place.dyno(&["subjects", "build", "x"]);
+    add(&sandbox, "x", "exec SERVER", &build);
+    let output = sandbox.dyno(&["subjects", "build", "x"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    place.assert_nothing_is_left();
+    sandbox.assert_nothing_is_left();
 }
 
 #[test]
 fn server_with_killed_minder_leaves_no_process() {
-    let place = Place::new();
-    add(&place, "x", &format!("{DAEMON}; sleep 1; kill -9 $PPID; exec sleep 86400"), "");
+    let sandbox = Sandbox::new();
+    add(&sandbox, "x", &format!("{DAEMON}; sleep 1; kill -9 $PPID; exec sleep 86400"), "");
     for output in [
-        place.dyno_as_ordinary_user(&["subjects", "check", "x"]),
-        place.dyno(&["subjects", "check", "x"]),
+        sandbox.dyno_as_ordinary_user(&["subjects", "check", "x"]),
+        sandbox.dyno(&["subjects", "check", "x"]),
     ] {
         assert_ne!(output.status.code(), None, "{}", text(&output));
-        place.assert_nothing_is_left();
+        sandbox.assert_nothing_is_left();
     }
 }
 
 /// Starts a long run as a child of a program, and waits until its first trial is in the archive.
-fn long_run(place: &Place, below: &[&str], repeats: &str) -> Child {
-    place.write_suite(&["null"], "");
+fn long_run(sandbox: &Sandbox, below: &[&str], repeats: &str) -> Child {
+    sandbox.write_suite(&["null"], "");
     let mut words = below.to_vec();
     words.extend([DYNO, "run", "suite.toml", "--repeats", repeats]);
-    let mut command = place.command(Path::new(words[0]));
+    let mut command = sandbox.command(Path::new(words[0]));
     command.args(&words[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let trials = || fs::read_dir(place.run_folder()?.join("trials")).ok()?.next();
+    let trials = || fs::read_dir(sandbox.run_folder()?.join("trials")).ok()?.next();
     if soon(trials).is_none() {
         let _ = child.kill();
         panic!("no trial was finished:\n{}", text(&child.wait_with_output().unwrap()));
@@ -148,27 +148,27 @@ fn run_in_other_pid_namespace_is_not_cleaned_up() {
     if !runs_as_root() {
         return not_run("two PID namespaces: only root makes them");
     }
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     // No process outside the namespace has the PID of the run inside it.
     let is_free =
         |pid: &u32| (0..20).all(|next| !Path::new(&format!("/proc/{}", pid + next)).exists());
     let last = (20_000..32_000).step_by(50).find(is_free).unwrap();
     let script = format!("echo {last} >/proc/sys/kernel/ns_last_pid; \"$@\"; exit $?");
     let below = ["unshare", "-pf", "--kill-child", "--mount-proc", "sh", "-c", &script, "sh"];
-    let inner = long_run(&place, &below, "6");
-    let outer = place.path().join("outer.toml");
-    fs::copy(place.path().join("suite.toml"), &outer).unwrap();
-    let output = place.dyno(&["run", "outer.toml", "--runs", "outer"]);
+    let inner = long_run(&sandbox, &below, "6");
+    let outer = sandbox.path().join("outer.toml");
+    fs::copy(sandbox.path().join("suite.toml"), &outer).unwrap();
+    let output = sandbox.dyno(&["run", "outer.toml", "--runs", "outer"]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
     let output = inner.wait_with_output().unwrap();
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
-    place.assert_nothing_is_left();
+    sandbox.assert_nothing_is_left();
 }
 
 #[test]
 fn next_run_removes_folders_of_killed_dyno() {
-    let place = Place::new();
-    let mut dyno = long_run(&place, &[], "40");
+    let sandbox = Sandbox::new();
+    let mut dyno = long_run(&sandbox, &[], "40");
     let is_guard = |pid: &u32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let parent = dyno_observer::proc::Stat::read(*pid).map(|stat| stat.parent);
@@ -182,26 +182,26 @@ fn next_run_removes_folders_of_killed_dyno() {
     dyno.wait().unwrap();
     let folders = || -> Vec<PathBuf> {
         let all =
-            fs::read_dir(place.path().join("tmp")).unwrap().map(|entry| entry.unwrap().path());
+            fs::read_dir(sandbox.path().join("tmp")).unwrap().map(|entry| entry.unwrap().path());
         all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("dyno-"))
             .collect()
     };
     assert!(!folders().is_empty());
-    let output = place.dyno(&["run", "suite.toml", "--runs", "next"]);
+    let output = sandbox.dyno(&["run", "suite.toml", "--runs", "next"]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
     assert!(folders().is_empty(), "{:?}", folders());
-    place.assert_nothing_is_left_soon();
+    sandbox.assert_nothing_is_left_soon();
 }
 
 #[test]
 fn ctrl_c_does_not_wait_for_unresponsive_server() {
-    let place = Place::new();
-    add(&place, "x", "trap '' TERM; exec SERVER", "[stop]\ndeadline = \"1h\"");
-    place.write_suite(&["x"], "");
-    let mut command = place.command(Path::new(DYNO));
+    let sandbox = Sandbox::new();
+    add(&sandbox, "x", "trap '' TERM; exec SERVER", "[stop]\ndeadline = \"1h\"");
+    sandbox.write_suite(&["x"], "");
+    let mut command = sandbox.command(Path::new(DYNO));
     command.args(["run", "suite.toml"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut dyno = command.spawn().unwrap();
-    let trials = || fs::read_dir(place.run_folder()?.join("trials")).ok()?.next();
+    let trials = || fs::read_dir(sandbox.run_folder()?.join("trials")).ok()?.next();
     assert!(soon(trials).is_some(), "no trial was finished");
     send_signal(dyno.id(), libc::SIGINT);
     let ended = soon(|| dyno.try_wait().unwrap());
@@ -210,7 +210,7 @@ fn ctrl_c_does_not_wait_for_unresponsive_server() {
     }
     let output = dyno.wait_with_output().unwrap();
     assert!(ended.is_some() && text(&output).contains("at most 5 s"), "{}", text(&output));
-    place.assert_nothing_is_left_soon();
+    sandbox.assert_nothing_is_left_soon();
 }
 
 #[test]
@@ -218,9 +218,9 @@ fn full_disk_preserves_earlier_result() {
     if !runs_as_root() {
         return not_run("a full disk: only root may mount one");
     }
-    let place = Place::new();
-    place.run(&["null"], "");
-    let run = place.run_folder().unwrap();
+    let sandbox = Sandbox::new();
+    sandbox.run(&["null"], "");
+    let run = sandbox.run_folder().unwrap();
     let script = format!(
         "mkdir full; mount -t tmpfs -o size=64k none full; echo before >full/result; head -c \
          1000000 /dev/zero >full/rest; {DYNO} report {} --format html -o full/result; echo \
@@ -228,7 +228,9 @@ fn full_disk_preserves_earlier_result() {
         run.display()
     );
     let mut command = Command::new("unshare");
-    command.args(["-m", "--propagation", "private", "sh", "-c", &script]).current_dir(place.path());
+    command
+        .args(["-m", "--propagation", "private", "sh", "-c", &script])
+        .current_dir(sandbox.path());
     let output = command.output().unwrap();
     let message = text(&output);
     assert!(message.contains("status 3\nbefore\nrest\nresult\n"), "{message}");
@@ -237,16 +239,16 @@ fn full_disk_preserves_earlier_result() {
 
 #[test]
 fn load_that_cannot_begin_changes_no_files() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = crate::drive::Server::null();
     let url = format!("http://127.0.0.1:{}/", server.port);
-    fs::write(place.path().join("old"), "before").unwrap();
+    fs::write(sandbox.path().join("old"), "before").unwrap();
     // The server has this port: the load cannot begin.
     let taken = format!("127.0.0.1:{}", server.port);
     let arguments =
         ["load", &url, "-d", "100ms", "--metrics", &taken, "-o", "old", "--hgrm", "new"];
-    let output = place.dyno(&arguments);
+    let output = sandbox.dyno(&arguments);
     assert!(!output.status.success(), "{}", text(&output));
-    assert_eq!(fs::read_to_string(place.path().join("old")).unwrap(), "before");
-    assert!(!place.path().join("new").exists());
+    assert_eq!(fs::read_to_string(sandbox.path().join("old")).unwrap(), "before");
+    assert!(!sandbox.path().join("new").exists());
 }

@@ -58,17 +58,17 @@ within = "3s"
 "#;
 
 /// Runs the server with a fault, with one trial per start.
-fn run(place: &Path, fault: &str, keys: &str, repeats: u32) -> Run {
-    run_started(place, fault, keys, "", &format!("repeats = {repeats}"))
+fn run(sandbox: &Path, fault: &str, keys: &str, repeats: u32) -> Run {
+    run_started(sandbox, fault, keys, "", &format!("repeats = {repeats}"))
 }
 
 /// Does the same with additional keys of `[start]`, and of the suite's `[suite]`.
-fn run_started(place: &Path, fault: &str, keys: &str, start: &str, suite_keys: &str) -> Run {
-    let folder = place.join("subjects/front");
+fn run_started(sandbox: &Path, fault: &str, keys: &str, start: &str, suite_keys: &str) -> Run {
+    let folder = sandbox.join("subjects/front");
     fs::create_dir_all(&folder).unwrap();
-    fs::create_dir_all(place.join("contracts")).unwrap();
+    fs::create_dir_all(sandbox.join("contracts")).unwrap();
     fs::write(folder.join("life.py"), include_str!("life.py")).unwrap();
-    fs::write(place.join("contracts/life.toml"), CONTRACT).unwrap();
+    fs::write(sandbox.join("contracts/life.toml"), CONTRACT).unwrap();
     let text = format!(
         "language = \"Python\"\nprotocols = [\"h1\"]\nchecks = [\"life\"]\n{keys}\n\
          [start]\ncommand = [\"python3\", \"{{dir}}/life.py\", \"{fault}\", \"{{port}}\"]\n\
@@ -76,7 +76,7 @@ fn run_started(place: &Path, fault: &str, keys: &str, start: &str, suite_keys: &
          deadline = \"1s\"\n"
     );
     fs::write(folder.join("subject.toml"), text).unwrap();
-    let store = place.join("backends/store");
+    let store = sandbox.join("backends/store");
     fs::create_dir_all(&store).unwrap();
     fs::write(store.join("backend.toml"), format!("[start]\ncommand = {}\n", walk::null()))
         .unwrap();
@@ -85,7 +85,7 @@ fn run_started(place: &Path, fault: &str, keys: &str, start: &str, suite_keys: &
          [load]\nconnections = 1\nwarmup = \"0\"\nduration = \"200ms\"\n[[workloads]]\n\
          path = \"/item\"\n"
     );
-    walk::run(place, &walk::planned_with(&place.join("subjects"), &suite))
+    walk::run(sandbox, &walk::planned_with(&sandbox.join("subjects"), &suite))
 }
 
 fn is_here() -> bool {
@@ -106,8 +106,8 @@ fn lifecycle_is_checked_once_if_it_passes() {
     if !is_here() {
         return;
     }
-    let place = tempfile::tempdir().unwrap();
-    let run = run(place.path(), "none", "", 2);
+    let sandbox = tempfile::tempdir().unwrap();
+    let run = run(sandbox.path(), "none", "", 2);
     let first = lifecycle_results(&run, 0);
     assert!(first.iter().all(|check| check.ok), "{first:#?}");
     assert_eq!((first.len(), run.trials.len()), (6, 2));
@@ -145,12 +145,12 @@ fn lifecycle_is_checked_in_network_namespace() {
     if !is_here() || !walk::can_make_networks() {
         return;
     }
-    let place = tempfile::tempdir().unwrap();
+    let sandbox = tempfile::tempdir().unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     // A port that is in use here is free in the other network.
     let _holds = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let suite_keys = "repeats = 1\nisolation = \"netns\"";
-    let run = run_started(place.path(), "none", "", &format!("port = {port}"), suite_keys);
+    let run = run_started(sandbox.path(), "none", "", &format!("port = {port}"), suite_keys);
     let all = lifecycle_results(&run, 0);
     assert!(all.len() == 6 && all.iter().all(|check| check.ok), "{all:#?}");
     assert_eq!((run.trials.len(), &run.starts[0].failure), (1, &None));
@@ -180,8 +180,8 @@ fn each_fault_fails_its_lifecycle_check() {
         ("rude", vec!["stops"], "the request in flight had no correct response"),
         ("stubborn", vec!["stops"], "the server still ran 3 s after the signal, and was killed"),
     ] {
-        let place = tempfile::tempdir().unwrap();
-        let run = run(place.path(), fault, "", if fault == "silent" { 2 } else { 1 });
+        let sandbox = tempfile::tempdir().unwrap();
+        let run = run(sandbox.path(), fault, "", if fault == "silent" { 2 } else { 1 });
         let failed: Vec<&CheckResult> =
             lifecycle_results(&run, 0).into_iter().filter(|check| !check.ok).collect();
         let names: Vec<&str> = failed.iter().map(|check| check.name.as_str()).collect();
@@ -206,8 +206,8 @@ fn waived_lifecycle_check_is_reported() {
     if !is_here() {
         return;
     }
-    let place = tempfile::tempdir().unwrap();
-    let run = run(place.path(), "silent", "waive = [\"a line for each\"]", 2);
+    let sandbox = tempfile::tempdir().unwrap();
+    let run = run(sandbox.path(), "silent", "waive = [\"a line for each\"]", 2);
     assert_eq!((run.trials.len(), run.starts[0].failure.as_ref()), (2, None));
     let report = dyno_analysis::report::report(&run);
     for trial in &report.trials {
@@ -224,9 +224,9 @@ fn lifecycle_checks_with_fixed_port_do_not_conflict() {
     if !is_here() {
         return;
     }
-    let place = tempfile::tempdir().unwrap();
+    let sandbox = tempfile::tempdir().unwrap();
     let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-    let run = run_started(place.path(), "none", "", &format!("port = {port}"), "repeats = 1");
+    let run = run_started(sandbox.path(), "none", "", &format!("port = {port}"), "repeats = 1");
     let all = lifecycle_results(&run, 0);
     assert!(all.iter().all(|check| check.ok), "{all:#?}");
     assert_eq!((all.len(), run.trials.len()), (6, 1));
@@ -237,9 +237,9 @@ fn stop_check_without_request_in_flight_fails() {
     if !is_here() {
         return;
     }
-    let place = tempfile::tempdir().unwrap();
+    let sandbox = tempfile::tempdir().unwrap();
     let run = run(
-        place.path(),
+        sandbox.path(),
         "caches",
         "waive = [\"asks the store each time, and for JSON once at most\"]",
         1,

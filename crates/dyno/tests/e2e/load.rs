@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::drive::{Place, Server, free_port, text};
+use crate::drive::{Sandbox, Server, free_port, text};
 
 /// Every documented key (design §6), by its path.
 const KEYS: &[&str] = &[
@@ -76,10 +76,10 @@ const TIMES: &[&str] = &[
 const STATISTICS: &[&str] =
     &["count", "min", "mean", "stdev", "p50", "p75", "p90", "p95", "p99", "p99_9", "p99_99", "max"];
 
-fn load(place: &Place, url: &str, arguments: &[&str]) -> (i32, Value) {
+fn load(sandbox: &Sandbox, url: &str, arguments: &[&str]) -> (i32, Value) {
     let mut all = vec!["load", url, "--format", "json"];
     all.extend(arguments);
-    let output = place.dyno(&all);
+    let output = sandbox.dyno(&all);
     let result =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output)));
     (output.status.code().unwrap(), result)
@@ -91,9 +91,9 @@ fn value_at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
 
 #[test]
 fn json_has_every_documented_key() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::start(&[]);
-    let (_, result) = load(&place, &server.url("/plaintext"), &["-c", "8", "-d", "1s"]);
+    let (_, result) = load(&sandbox, &server.url("/plaintext"), &["-c", "8", "-d", "1s"]);
     for key in KEYS {
         assert!(value_at(&result, key).is_some(), "{key} is missing");
     }
@@ -124,11 +124,11 @@ fn completed_requests_match_server_count() {
     ];
     for driver in ["uring", "epoll"] {
         for shape in shapes {
-            let place = Place::new();
+            let sandbox = Sandbox::new();
             let server = Server::start(&[]);
             let mut arguments = shape.to_vec();
             arguments.extend(["--driver", driver, "--expect-body", "Hello, World!"]);
-            let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
+            let (_, result) = load(&sandbox, &server.url("/plaintext"), &arguments);
             let completed = result["exchanges"]["completed"].as_u64().unwrap();
             assert_eq!(completed, server.count(), "{driver} {shape:?}");
             assert_eq!(result["outcomes"]["ok"].as_u64().unwrap(), completed, "{driver} {shape:?}");
@@ -144,16 +144,16 @@ fn completed_requests_match_server_count() {
 
 #[test]
 fn incorrect_responses_and_refusals_are_not_valid() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::start(&[]);
-    let (status, result) = load(&place, &server.url("/nothing"), &["-c", "2", "-d", "200ms"]);
+    let (status, result) = load(&sandbox, &server.url("/nothing"), &["-c", "2", "-d", "200ms"]);
     assert_eq!(status, 1);
     assert!(result["outcomes"]["unexpected_status"].as_u64().unwrap() > 0);
     assert_eq!(result["outcomes"]["status_4xx"], result["exchanges"]["completed"]);
     assert_eq!(result["throughput_rps"], 0.0);
 
     let closed = format!("http://127.0.0.1:{}/", free_port());
-    let (status, result) = load(&place, &closed, &["-c", "2", "-d", "200ms"]);
+    let (status, result) = load(&sandbox, &closed, &["-c", "2", "-d", "200ms"]);
     assert_eq!(status, 1);
     assert!(result["outcomes"]["connect_refused"].as_u64().unwrap() > 0);
     assert_eq!(result["exchanges"]["completed"], 0);
@@ -162,10 +162,13 @@ fn incorrect_responses_and_refusals_are_not_valid() {
 #[test]
 fn crash_under_load_keeps_books_balanced() {
     for driver in ["uring", "epoll"] {
-        let place = Place::new();
+        let sandbox = Sandbox::new();
         let server = Server::start(&["--mode", "crash", "--after", "500"]);
-        let (status, result) =
-            load(&place, &server.url("/plaintext"), &["-c", "8", "-n", "1000", "--driver", driver]);
+        let (status, result) = load(
+            &sandbox,
+            &server.url("/plaintext"),
+            &["-c", "8", "-n", "1000", "--driver", driver],
+        );
         assert!(status <= 1);
         let n = |key: &str| result["exchanges"][key].as_u64().unwrap();
         assert_eq!(n("started"), n("completed") + n("failed") + n("in_flight_at_end"));
@@ -175,7 +178,7 @@ fn crash_under_load_keeps_books_balanced() {
 
 #[test]
 fn usage_error_exits_with_2_and_hint() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     for (arguments, said) in [
         (&["load"][..], "Usage"),
         (&["load", "ftp://127.0.0.1/"], "must be http or https"),
@@ -199,7 +202,7 @@ fn usage_error_exits_with_2_and_hint() {
         (&["load", "http://127.0.0.1:1/", "--protocol", "h2c", "--resource", "x"], "/style.css"),
         (&["load", "http://127.0.0.1:1/", "--resource", "/a"], "--protocol h1, h2 or h2c"),
     ] {
-        let output = place.dyno(arguments);
+        let output = sandbox.dyno(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output).contains(said), "{arguments:?}: {}", text(&output));
     }
@@ -207,8 +210,8 @@ fn usage_error_exits_with_2_and_hint() {
 
 #[test]
 fn connections_above_open_files_are_refused() {
-    let place = Place::new();
-    let output = place.dyno(&["load", "http://127.0.0.1:1/", "-c", "4000000"]);
+    let sandbox = Sandbox::new();
+    let output = sandbox.dyno(&["load", "http://127.0.0.1:1/", "-c", "4000000"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(text(&output).contains("ulimit -n"), "{}", text(&output));
 }

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::drive::{Place, copy_program, text};
+use crate::drive::{Sandbox, copy_program, text};
 
 /// Programs that keep all CPUs of the machine busy until they are dropped.
 struct Burners(Vec<Child>);
 
 impl Burners {
-    fn start(place: &Place) -> Burners {
-        let program = place.path().join("burner-of-test");
+    fn start(sandbox: &Sandbox) -> Burners {
+        let program = sandbox.path().join("burner-of-test");
         copy_program(Path::new("/bin/sh"), &program);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let start = |_| {
@@ -33,25 +33,25 @@ impl Drop for Burners {
 
 #[test]
 fn wait_on_busy_machine_exits_with_3_and_names() {
-    let place = Place::new();
-    place.write_suite(&["null"], "");
-    let burners = Burners::start(&place);
-    let output = place.dyno(&["run", "suite.toml", "--wait-quiet", "3s"]);
+    let sandbox = Sandbox::new();
+    sandbox.write_suite(&["null"], "");
+    let burners = Burners::start(&sandbox);
+    let output = sandbox.dyno(&["run", "suite.toml", "--wait-quiet", "3s"]);
     drop(burners);
     let message = text(&output);
     assert_eq!(output.status.code(), Some(3), "{message}");
     assert!(message.contains("burner-of-test") && message.contains("hint: stop them"), "{message}");
-    assert!(place.run_folder().is_none(), "no run begins");
-    let output = place.dyno(&["run", "suite.toml", "--wait-quiet", "1s"]);
+    assert!(sandbox.run_folder().is_none(), "no run begins");
+    let output = sandbox.dyno(&["run", "suite.toml", "--wait-quiet", "1s"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
 }
 
 #[test]
 fn run_reports_busy_programs_at_start() {
-    let place = Place::new();
-    place.write_suite(&["null"], "");
-    let burners = Burners::start(&place);
-    let output = place.dyno(&["run", "suite.toml"]);
+    let sandbox = Sandbox::new();
+    sandbox.write_suite(&["null"], "");
+    let burners = Burners::start(&sandbox);
+    let output = sandbox.dyno(&["run", "suite.toml"]);
     drop(burners);
     let message = text(&output);
     assert!(
@@ -59,7 +59,7 @@ fn run_reports_busy_programs_at_start() {
         "{message}"
     );
     // The same names are in the report.
-    let report = place.report();
+    let report = sandbox.report();
     let others = report["trials"]
         .as_array()
         .unwrap()

@@ -8,7 +8,7 @@ use std::time::Duration;
 use dyno_archive::Times;
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, Server, free_port, soon, text};
+use crate::drive::{DYNO, Sandbox, Server, free_port, soon, text};
 
 /// Options of a load of 500 requests in 1 s, after 100 in its warm-up, that writes every output.
 #[rustfmt::skip]
@@ -20,13 +20,13 @@ const ALL_OUTPUTS: &[&str] = &[
 
 #[test]
 fn stream_and_histograms_are_complete() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
-    let output = place.dyno(&[&["load", &url][..], ALL_OUTPUTS].concat());
+    let output = sandbox.dyno(&[&["load", &url][..], ALL_OUTPUTS].concat());
     // The status is 1 if the machine was too busy. The output is complete in that case as well.
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
-    let read = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+    let read = |name: &str| fs::read_to_string(sandbox.path().join(name)).unwrap();
 
     let stream: Vec<Value> =
         read("stream.ndjson").lines().map(|l| serde_json::from_str(l).unwrap()).collect();
@@ -68,11 +68,11 @@ fn stream_and_histograms_are_complete() {
 
 #[test]
 fn metrics_are_served_during_load() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
     let addr = format!("127.0.0.1:{}", free_port());
-    let mut dyno = place.command(std::path::Path::new(DYNO));
+    let mut dyno = sandbox.command(std::path::Path::new(DYNO));
     dyno.args(["load", &url, "-r", "200", "-d", "300s", "--interval", "100ms", "--metrics", &addr]);
     let dyno = dyno.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let ok = |page: &str| -> f64 {
@@ -104,9 +104,9 @@ fn fetch(addr: &str) -> Option<String> {
 
 #[test]
 fn calibration_is_quoted_in_later_results() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let output =
-        place.dyno(&["calibrate", "-d", "1s", "--format", "json", "--save", "calibrations"]);
+        sandbox.dyno(&["calibrate", "-d", "1s", "--format", "json", "--save", "calibrations"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["schema"], "dyno.calibration/1");
@@ -128,21 +128,22 @@ fn calibration_is_quoted_in_later_results() {
             "the kernel receives the bytes first: {row}"
         );
     }
-    assert_saved(&place, &result);
+    assert_saved(&sandbox, &result);
     assert!(result["not_measured"]["h2"].as_str().unwrap().contains("no TLS"));
-    place.assert_nothing_is_left_soon();
+    sandbox.assert_nothing_is_left_soon();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
-    let output = place.dyno(&["load", &url, "-n", "100", "--save", "kept"]);
+    let output = sandbox.dyno(&["load", &url, "-n", "100", "--save", "kept"]);
     assert!(
         text(&output).contains("of the generator's ceiling on this machine"),
         "{}",
         text(&output)
     );
     // The saved result quotes the ceiling at that time, not one that was measured later.
-    fs::remove_dir_all(place.path().join("cache")).unwrap();
-    let archive = fs::read_dir(place.path().join("kept")).unwrap().next().unwrap().unwrap().path();
-    let output = place.dyno(&["report", archive.to_str().unwrap(), "--format", "json"]);
+    fs::remove_dir_all(sandbox.path().join("cache")).unwrap();
+    let archive =
+        fs::read_dir(sandbox.path().join("kept")).unwrap().next().unwrap().unwrap().path();
+    let output = sandbox.dyno(&["report", archive.to_str().unwrap(), "--format", "json"]);
     assert!(
         text(&output).contains("of the generator's ceiling on this machine"),
         "{}",
@@ -151,10 +152,10 @@ fn calibration_is_quoted_in_later_results() {
 }
 
 /// Asserts that the archive of a calibration has the loads of the null responder, in their order.
-fn assert_saved(place: &Place, result: &Value) {
+fn assert_saved(sandbox: &Sandbox, result: &Value) {
     let archive =
-        fs::read_dir(place.path().join("calibrations")).unwrap().next().unwrap().unwrap().path();
-    let output = place.dyno(&["report", archive.to_str().unwrap(), "--format", "json"]);
+        fs::read_dir(sandbox.path().join("calibrations")).unwrap().next().unwrap().unwrap().path();
+    let output = sandbox.dyno(&["report", archive.to_str().unwrap(), "--format", "json"]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let mut trials: Vec<&Value> = report["trials"].as_array().unwrap().iter().collect();
@@ -193,17 +194,17 @@ fn assert_saved(place: &Place, result: &Value) {
 /// A port in use, and a source address of another machine.
 #[test]
 fn load_that_cannot_begin_leaves_its_stream_as_it_is() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::null();
     let url = server.url("/plaintext");
-    let path = place.path().join("stream.ndjson");
+    let path = sandbox.path().join("stream.ndjson");
     let taken = format!("127.0.0.1:{}", server.port);
     for (option, value, status) in [("--metrics", taken.as_str(), 2), ("--source", "192.0.2.1", 3)]
     {
         let arguments = ["load", &url, "-n", "10", "--stream", "stream.ndjson", option, value];
         for before in [None, Some("lines of an earlier load\n")] {
             before.inspect(|text| fs::write(&path, text).unwrap());
-            let output = place.dyno(&arguments);
+            let output = sandbox.dyno(&arguments);
             assert_eq!(output.status.code(), Some(status), "{}", text(&output));
             assert_eq!(fs::read_to_string(&path).ok().as_deref(), before, "{option}");
         }
@@ -213,13 +214,13 @@ fn load_that_cannot_begin_leaves_its_stream_as_it_is() {
 
 #[test]
 fn other_histogram_is_written_if_one_fails() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::null();
     let url = server.url("/plaintext");
     let files = ["--hgrm", "/dev/full", "--hlog", "times.hlog"];
-    let output = place.dyno(&[&["load", &url, "-n", "100"][..], &files].concat());
+    let output = sandbox.dyno(&[&["load", &url, "-n", "100"][..], &files].concat());
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(place.path().join("times.hlog").exists(), "{}", text(&output));
+    assert!(sandbox.path().join("times.hlog").exists(), "{}", text(&output));
 }
 
 /// The limit is that of `ulimit -f`. Without a handler, the kernel ends a program that exceeds it.
@@ -228,16 +229,16 @@ fn result_above_file_size_limit_is_a_write_error() {
     let server = Server::null();
     let url = server.url("/plaintext");
     for output_option in ["-o", "--stream", "--save", ">"] {
-        let place = Place::new();
+        let sandbox = Sandbox::new();
         let script = format!(
             "ulimit -f 4; exec {DYNO} load {url} -d 1s -c 1 --interval 10ms --no-tui --format \
              json {output_option} out"
         );
-        let output = place.command(Path::new("sh")).args(["-c", &script]).output().unwrap();
+        let output = sandbox.command(Path::new("sh")).args(["-c", &script]).output().unwrap();
         let message = text(&output);
         assert_eq!(output.status.code(), Some(3), "{output_option}: {message}");
         assert!(message.contains("File too large"), "{output_option}: {message}");
-        let names = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = fs::read_dir(sandbox.path()).unwrap().map(|entry| entry.unwrap().file_name());
         let left: Vec<_> =
             names.filter(|name| name.to_string_lossy().starts_with(".dyno")).collect();
         assert!(left.is_empty(), "{output_option}: {left:?}");

@@ -8,22 +8,22 @@ use std::process::Command;
 use dyno_analysis::report::report;
 use dyno_archive::RunDir;
 
-use crate::drive::{Place, example, repository};
+use crate::drive::{Sandbox, example, repository};
 
 #[test]
 fn report_of_real_run_works_in_chromium() {
-    let place = Place::new();
-    place.add_unruly("good", &[], "");
-    place.add_unruly("crashing", &["--mode", "crash", "--after", "400"], "");
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("good", &[], "");
+    sandbox.add_unruly("crashing", &["--mode", "crash", "--after", "400"], "");
     // Two workloads have the same steps, so that a step has to be selected by workload as well.
-    place.run(&["good", "null", "crashing"], "[[workloads]]\npath = \"/json\"\n");
-    passes_in_chromium("viewer", &place.run_folder().unwrap().join("report.html"));
+    sandbox.run(&["good", "null", "crashing"], "[[workloads]]\npath = \"/json\"\n");
+    passes_in_chromium("viewer", &sandbox.run_folder().unwrap().join("report.html"));
 }
 
 #[test]
 fn report_of_many_subjects_and_trials_works_in_chromium() {
-    let place = Place::new();
-    let page = place.path().join("large.html");
+    let sandbox = Sandbox::new();
+    let page = sandbox.path().join("large.html");
     let status = Command::new(example("multiplied"))
         .args([&golden(), Path::new("5"), Path::new("4"), &page])
         .status()
@@ -34,8 +34,8 @@ fn report_of_many_subjects_and_trials_works_in_chromium() {
 
 #[test]
 fn report_of_one_workload_works_in_chromium() {
-    let place = Place::new();
-    let page = place.path().join("small.html");
+    let sandbox = Sandbox::new();
+    let page = sandbox.path().join("small.html");
     let run = RunDir::open(golden()).unwrap().read().unwrap();
     fs::write(&page, dyno_report::html::render(&report(&run))).unwrap();
     passes_in_chromium("small", &page);

@@ -16,10 +16,10 @@ use crate::walk::{self, define};
 const LOAD: &str = "[load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \"500ms\"\n";
 
 /// Writes the definition of a back end that records its events in `journal`.
-fn define_store(place: &Path, more: &str) {
-    let folder = place.join("backends/store");
+fn define_store(sandbox: &Path, more: &str) {
+    let folder = sandbox.join("backends/store");
     fs::create_dir_all(&folder).unwrap();
-    let journal = place.join("journal").display().to_string();
+    let journal = sandbox.join("journal").display().to_string();
     let dyno = env!("CARGO_BIN_EXE_dyno");
     let text = format!(
         "title = \"The store\"\n[version]\ncommand = \"echo store 1.0\"\n\
@@ -33,31 +33,31 @@ fn define_store(place: &Path, more: &str) {
 }
 
 /// Events of the store, without process numbers.
-fn journal(place: &Path) -> Vec<String> {
-    let text = fs::read_to_string(place.join("journal")).unwrap();
+fn journal(sandbox: &Path) -> Vec<String> {
+    let text = fs::read_to_string(sandbox.join("journal")).unwrap();
     text.lines().map(|line| line.split(' ').next().unwrap().to_string()).collect()
 }
 
 /// Runs `front`, which gets the address of the store, and `alone`, which does not.
-fn run(place: &Path, suite: &str, on_event: &mut dyn FnMut(RunEvent<'_>)) -> Run {
-    let subjects = place.join("subjects");
+fn run(sandbox: &Path, suite: &str, on_event: &mut dyn FnMut(RunEvent<'_>)) -> Run {
+    let subjects = sandbox.join("subjects");
     define(&subjects, "front", &walk::null(), "STORE = \"{store.host}:{store.port}\"");
     define(&subjects, "alone", &walk::null(), "");
-    walk::run_with(place, &walk::planned_with(&subjects, &format!("{suite}{LOAD}")), on_event)
+    walk::run_with(sandbox, &walk::planned_with(&subjects, &format!("{suite}{LOAD}")), on_event)
 }
 
 #[test]
 fn back_end_is_run_with_its_subject() {
-    let place = tempfile::tempdir().unwrap();
-    define_store(place.path(), "[limits]\nfiles = 512\n");
+    let sandbox = tempfile::tempdir().unwrap();
+    define_store(sandbox.path(), "[limits]\nfiles = 512\n");
     let suite = "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\norder = \
                  \"fixed\"\n[[workloads]]\npath = \"/plaintext\"\n[[workloads]]\npath = \
                  \"/json\"\n";
-    let run = run(place.path(), suite, &mut |_| {});
+    let run = run(sandbox.path(), suite, &mut |_| {});
     let [start, alone_start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     assert_eq!((&start.failure, &alone_start.failure), (&None, &None));
     // Its data is loaded once per start, and restored before each trial.
-    assert_eq!(journal(place.path()), ["start", "data", "reset", "reset", "stop"]);
+    assert_eq!(journal(sandbox.path()), ["start", "data", "reset", "reset", "stop"]);
     let parts: Vec<(Party, &str)> =
         start.parts.iter().map(|p| (p.party, p.name.as_str())).collect();
     assert_eq!(parts, [(Party::Backend(0), "store"), (Party::SUBJECT, "front")]);
@@ -103,10 +103,10 @@ fn network_namespace_separates_counters() {
     if !walk::can_make_networks() {
         return;
     }
-    let place = tempfile::tempdir().unwrap();
-    define_store(place.path(), "");
+    let sandbox = tempfile::tempdir().unwrap();
+    define_store(sandbox.path(), "");
     define(
-        &place.path().join("subjects"),
+        &sandbox.path().join("subjects"),
         "front",
         &walk::null(),
         "STORE = \"{store.host}:{store.port}\"",
@@ -114,12 +114,12 @@ fn network_namespace_separates_counters() {
     let suite = "subjects = [\"front\"]\n[suite]\nrepeats = 1\nisolation = \
                  \"netns\"\n[load]\nconnections = 4\nwarmup = \"100ms\"\nduration = \
                  \"500ms\"\nrequests_per_connection = 7\n";
-    let planned = walk::planned_with(&place.path().join("subjects"), suite);
+    let planned = walk::planned_with(&sandbox.path().join("subjects"), suite);
     let before = fs::read_link("/proc/thread-self/ns/net").unwrap();
-    let run = walk::run(place.path(), &planned);
+    let run = walk::run(sandbox.path(), &planned);
     assert_eq!(fs::read_link("/proc/thread-self/ns/net").unwrap(), before);
     assert_eq!(run.starts[0].failure, None);
-    assert_eq!(journal(place.path()), ["start", "data", "reset", "stop"]);
+    assert_eq!(journal(sandbox.path()), ["start", "data", "reset", "stop"]);
     let trial = &dyno_analysis::report::report(&run).trials[0];
     assert!(trial.load.exchanges.completed > 100, "{:?}", trial.load.exchanges);
     // Only the store sends on that path: each response once, and the packets that open and close
@@ -133,9 +133,9 @@ fn network_namespace_separates_counters() {
 
 #[test]
 fn back_end_cost_is_reported_separately() {
-    let place = tempfile::tempdir().unwrap();
-    define_store(place.path(), "");
-    let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
+    let sandbox = tempfile::tempdir().unwrap();
+    define_store(sandbox.path(), "");
+    let run = run(sandbox.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
     let report = dyno_analysis::report::report(&run);
     let trial = &report.trials[0];
     let [behind] = trial.backends.as_slice() else { panic!("{:?}", trial.backends) };
@@ -153,12 +153,12 @@ fn back_end_cost_is_reported_separately() {
 
 #[test]
 fn killed_back_end_does_not_affect_other_results() {
-    let place = tempfile::tempdir().unwrap();
-    define_store(place.path(), "");
+    let sandbox = tempfile::tempdir().unwrap();
+    define_store(sandbox.path(), "");
     let suite = "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 2\norder = \"fixed\"\n";
     let mut left = 1;
-    let journal = place.path().join("journal");
-    let run = run(place.path(), suite, &mut |event| {
+    let journal = sandbox.path().join("journal");
+    let run = run(sandbox.path(), suite, &mut |event| {
         if left > 0 && matches!(event, RunEvent::Interval { .. }) {
             left -= 1;
             let text = fs::read_to_string(&journal).unwrap();
@@ -183,12 +183,12 @@ fn killed_back_end_does_not_affect_other_results() {
 
 #[test]
 fn back_end_that_does_not_start_is_reported() {
-    let place = tempfile::tempdir().unwrap();
-    define_store(place.path(), "");
-    let file = place.path().join("backends/store/backend.toml");
+    let sandbox = tempfile::tempdir().unwrap();
+    define_store(sandbox.path(), "");
+    let file = sandbox.path().join("backends/store/backend.toml");
     let dead = "[start]\ncommand = [\"sh\", \"-c\", \"echo no disk; exit 1\", \"{port}\"]\n";
     fs::write(file, dead).unwrap();
-    let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
+    let run = run(sandbox.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
     let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     let failure = start.failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::BackendFailed, "the failure is not the subject's");
@@ -216,15 +216,16 @@ fn failed_seed_or_reset_is_back_end_failure() {
         ),
         ("reset", "back end store: its command for `reset` ended with exit status: 3:\nno table"),
     ] {
-        let place = tempfile::tempdir().unwrap();
-        let folder = place.path().join("backends/store");
+        let sandbox = tempfile::tempdir().unwrap();
+        let folder = sandbox.path().join("backends/store");
         fs::create_dir_all(&folder).unwrap();
         let text = format!(
             "[start]\ncommand = {}\n[{broken}]\ncommand = \"echo no table; exit 3\"\n",
             walk::null()
         );
         fs::write(folder.join("backend.toml"), text).unwrap();
-        let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
+        let run =
+            run(sandbox.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
         let failure = run.starts[0].failure.as_ref().unwrap();
         assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::BackendFailed, wanted));
         assert_eq!(run.trials.len(), 0);
@@ -233,15 +234,18 @@ fn failed_seed_or_reset_is_back_end_failure() {
 
 #[test]
 fn failed_back_end_build_excludes_subject() {
-    let place = tempfile::tempdir().unwrap();
-    define_store(place.path(), "");
-    let file = place.path().join("backends/store/backend.toml");
+    let sandbox = tempfile::tempdir().unwrap();
+    define_store(sandbox.path(), "");
+    let file = sandbox.path().join("backends/store/backend.toml");
     let text = fs::read_to_string(&file)
         .unwrap()
         .replace("echo data > {out}/data", "echo no compiler; exit 1");
     fs::write(file, text).unwrap();
-    let run =
-        run(place.path(), "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\n", &mut |_| {});
+    let run = run(
+        sandbox.path(),
+        "subjects = [\"front\", \"alone\"]\n[suite]\nrepeats = 1\n",
+        &mut |_| {},
+    );
     assert_eq!((run.starts.len(), run.trials.len()), (1, 1), "the other subject is measured");
     let report = dyno_analysis::report::report(&run);
     let reason = report.subjects[0].skipped.as_deref().unwrap();
@@ -259,10 +263,10 @@ fn back_end_memory_limit_kill_is_reported() {
         not_run("this user may not create control groups, so there is no memory limit");
         return;
     }
-    let place = tempfile::tempdir().unwrap();
-    define_store(place.path(), "[limits]\nmemory = \"64MiB\"\n");
-    let folder = place.path().join("backends/store");
-    let eat = place.path().join("eat");
+    let sandbox = tempfile::tempdir().unwrap();
+    define_store(sandbox.path(), "[limits]\nmemory = \"64MiB\"\n");
+    let folder = sandbox.path().join("backends/store");
+    let eat = sandbox.path().join("eat");
     let file = folder.join("backend.toml");
     let text = fs::read_to_string(&file).unwrap();
     let hungry = format!(
@@ -270,7 +274,7 @@ fn back_end_memory_limit_kill_is_reported() {
         eat.display()
     );
     fs::write(&file, text.replace("& wait\"]", &format!("& ({hungry}) & wait\"]"))).unwrap();
-    let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |event| {
+    let run = run(sandbox.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |event| {
         if matches!(event, RunEvent::TrialStarted { .. }) {
             fs::write(&eat, "").unwrap();
         }
@@ -284,10 +288,10 @@ fn back_end_memory_limit_kill_is_reported() {
 /// The subject works without the back end, so only the back end's own check shows the failure.
 #[test]
 fn hanging_back_end_is_reported_after_step() {
-    let place = tempfile::tempdir().unwrap();
-    define_store(place.path(), "[ready]\npath = \"/plaintext\"\n[stop]\ndeadline = \"100ms\"\n");
-    let journal = place.path().join("journal");
-    let run = run(place.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |event| {
+    let sandbox = tempfile::tempdir().unwrap();
+    define_store(sandbox.path(), "[ready]\npath = \"/plaintext\"\n[stop]\ndeadline = \"100ms\"\n");
+    let journal = sandbox.path().join("journal");
+    let run = run(sandbox.path(), "subjects = [\"front\"]\n[suite]\nrepeats = 1\n", &mut |event| {
         if matches!(event, RunEvent::TrialStarted { .. }) {
             let text = fs::read_to_string(&journal).unwrap();
             let session = text.lines().find_map(|line| line.strip_prefix("start ")).unwrap();
@@ -307,10 +311,10 @@ fn hanging_back_end_is_reported_after_step() {
 /// The readiness command of the back end cannot be repeated, so its failure proves nothing.
 #[test]
 fn subject_exit_is_not_blamed_on_back_end() {
-    let place = tempfile::tempdir().unwrap();
-    define_store(place.path(), "[ready]\ncommand = \"mkdir {work}/once\"\n");
-    let subjects = place.path().join("subjects");
-    let pid = place.path().join("front");
+    let sandbox = tempfile::tempdir().unwrap();
+    define_store(sandbox.path(), "[ready]\ncommand = \"mkdir {work}/once\"\n");
+    let subjects = sandbox.path().join("subjects");
+    let pid = sandbox.path().join("front");
     let command = format!(
         "[\"sh\", \"-c\", \"echo $$ > {}; exec {} serve-null --port {{port}}\"]",
         pid.display(),
@@ -319,13 +323,16 @@ fn subject_exit_is_not_blamed_on_back_end() {
     define(&subjects, "front", &command, "STORE = \"{store.port}\"");
     let suite = format!("subjects = [\"front\"]\n[suite]\nrepeats = 1\n{LOAD}");
     let mut left = 1;
-    let run = walk::run_with(place.path(), &walk::planned_with(&subjects, &suite), &mut |event| {
-        if left > 0 && matches!(event, RunEvent::TrialStarted { .. }) {
-            left -= 1;
-            let front = fs::read_to_string(&pid).unwrap();
-            assert!(Command::new("kill").args(["-9", front.trim()]).status().unwrap().success());
-        }
-    });
+    let run =
+        walk::run_with(sandbox.path(), &walk::planned_with(&subjects, &suite), &mut |event| {
+            if left > 0 && matches!(event, RunEvent::TrialStarted { .. }) {
+                left -= 1;
+                let front = fs::read_to_string(&pid).unwrap();
+                assert!(
+                    Command::new("kill").args(["-9", front.trim()]).status().unwrap().success()
+                );
+            }
+        });
     let failure = run.starts[0].failure.as_ref().unwrap();
     assert_eq!(failure.kind, FailureKind::Crashed, "{failure:?}");
     assert!(!failure.message.contains("store"), "{failure:?}");

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::drive::{Place, Server, text};
+use crate::drive::{Sandbox, Server, text};
 
 const DRIVERS: [&str; 2] = ["uring", "epoll"];
 
-fn load(place: &Place, arguments: &[&str]) -> Value {
-    let output = place.dyno(&[&["load"], arguments, &["--format", "json"]].concat());
+fn load(sandbox: &Sandbox, arguments: &[&str]) -> Value {
+    let output = sandbox.dyno(&[&["load"], arguments, &["--format", "json"]].concat());
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", text(&output)))
 }
@@ -28,7 +28,7 @@ fn server_counts(server: &Server) -> Value {
 #[test]
 fn mix_keeps_proportions_and_is_reported_by_name() {
     for driver in DRIVERS {
-        let place = Place::new();
+        let sandbox = Sandbox::new();
         let server = Server::broken(&[]);
         let url = format!("http://127.0.0.1:{}", server.port);
         let mix = [
@@ -38,7 +38,7 @@ fn mix_keeps_proportions_and_is_reported_by_name() {
             "25 POST /only/wrong_body/1 {\"n\":{seq}}",
         ];
         let result = load(
-            &place,
+            &sandbox,
             &[
                 &[url.as_str(), "-n", "4000", "--expect-body", "Hello, World!", "--driver", driver],
                 &mix[..],
@@ -63,10 +63,10 @@ fn mix_keeps_proportions_and_is_reported_by_name() {
 
 #[test]
 fn expectations_are_fully_checked_before_load() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
-    let output = place.dyno(&["load", &url, "-n", "10", "--expect-contains", "Wurld"]);
+    let output = sandbox.dyno(&["load", &url, "-n", "10", "--expect-contains", "Wurld"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(text(&output).contains("the body does not contain \"Wurld\""), "{}", text(&output));
     assert_eq!(
@@ -75,7 +75,7 @@ fn expectations_are_fully_checked_before_load() {
         "only the check before the load sent a request"
     );
     let result =
-        load(&place, &[&url, "-n", "1000", "--expect-contains", "World", "--check-one-in", "10"]);
+        load(&sandbox, &[&url, "-n", "1000", "--expect-contains", "World", "--check-one-in", "10"]);
     assert_eq!(result["outcomes"]["ok"], 1000);
     let checked = result["checked"].as_u64().unwrap();
     // The standard deviation of the count is 9.5.
@@ -85,11 +85,11 @@ fn expectations_are_fully_checked_before_load() {
 #[test]
 fn ramped_connections_serve_requested_number() {
     for driver in DRIVERS {
-        let place = Place::new();
+        let sandbox = Sandbox::new();
         let server = Server::broken(&[]);
         let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
         let result = load(
-            &place,
+            &sandbox,
             &[&url, "-n", "200", "-c", "4", "--requests-per-connection", "10", "--driver", driver],
         );
         assert_eq!(result["outcomes"]["ok"], 200);
@@ -114,7 +114,7 @@ fn ramped_connections_serve_requested_number() {
             "-r",
             "200",
         ];
-        let result = load(&place, &[&[url.as_str(), "--driver", driver], &ramp[..]].concat());
+        let result = load(&sandbox, &[&[url.as_str(), "--driver", driver], &ramp[..]].concat());
         let open: Vec<u64> = result["intervals"]
             .as_array()
             .unwrap()
@@ -133,21 +133,21 @@ fn ramped_connections_serve_requested_number() {
 
 #[test]
 fn rate_ramp_and_trace_are_followed() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good/1", server.port);
-    let result = load(&place, &[&url, "-r", "0..1000", "-d", "1s"]);
+    let result = load(&sandbox, &[&url, "-r", "0..1000", "-d", "1s"]);
     assert_eq!(result["exchanges"]["scheduled"], 500);
     assert_eq!(result["config"]["rate_over_time"][0]["to_rate"], 1000.0);
     let times: String = (0..50).map(|i| format!("{}\n", f64::from(i) * 0.01)).collect();
-    fs::write(place.path().join("trace"), times).unwrap();
-    let result = load(&place, &[&url, "--trace", "trace"]);
+    fs::write(sandbox.path().join("trace"), times).unwrap();
+    let result = load(&sandbox, &[&url, "--trace", "trace"]);
     assert_eq!(result["exchanges"]["scheduled"], 50);
     assert_eq!(result["config"]["arrival"], "trace");
-    let more = load(&place, &[&url, "--trace", "trace", "-n", "500"]);
+    let more = load(&sandbox, &[&url, "--trace", "trace", "-n", "500"]);
     assert_eq!(more["exchanges"]["completed"], 50, "a trace that runs out ends the load");
-    fs::write(place.path().join("one"), "7\n").unwrap();
-    let single = load(&place, &[&url, "--trace", "one"]);
+    fs::write(sandbox.path().join("one"), "7\n").unwrap();
+    let single = load(&sandbox, &[&url, "--trace", "one"]);
     assert_eq!(
         single["exchanges"]["completed"], 1,
         "a request that is due at the very end is sent"
@@ -160,24 +160,25 @@ fn rate_ramp_and_trace_are_followed() {
 #[test]
 fn unix_socket_and_resolve_options_work() {
     for driver in DRIVERS {
-        let place = Place::new();
-        let path = place.path().join("server.sock");
+        let sandbox = Sandbox::new();
+        let path = sandbox.path().join("server.sock");
         let served = Arc::new(AtomicU64::new(0));
         serve_unix(UnixListener::bind(&path).unwrap(), Arc::clone(&served));
         let socket = path.display().to_string();
         let result = load(
-            &place,
+            &sandbox,
             &["http://example.test/x", "--unix-socket", &socket, "-n", "300", "--driver", driver],
         );
         assert_eq!(result["outcomes"]["ok"], 300);
         assert_eq!(served.load(Ordering::SeqCst), 300);
         assert!(result["tcp"]["segments_in"].is_null(), "a Unix socket has no segments");
     }
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::broken(&[]);
     let url = format!("http://example.test:{}/only/good/1", server.port);
     let resolve = format!("example.test:{}:127.0.0.1", server.port);
-    let result = load(&place, &[&url, "-n", "10", "--resolve", &resolve, "--source", "127.0.0.9"]);
+    let result =
+        load(&sandbox, &[&url, "-n", "10", "--resolve", &resolve, "--source", "127.0.0.9"]);
     assert_eq!(result["outcomes"]["ok"], 10);
 }
 
@@ -203,7 +204,7 @@ fn serve_unix(listener: UnixListener, served: Arc<AtomicU64>) {
 
 #[test]
 fn requests_of_other_tools_are_imported() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::broken(&[]);
     let url = format!("http://127.0.0.1:{}/only/good", server.port);
     let har = serde_json::json!({"log": {"entries": [
@@ -212,24 +213,24 @@ fn requests_of_other_tools_are_imported() {
         {"request": {"method": "POST", "url": format!("{url}/2"), "headers": [],
                      "postData": {"mimeType": "text/plain", "text": "hi"}}},
     ]}});
-    fs::write(place.path().join("session.har"), har.to_string()).unwrap();
+    fs::write(sandbox.path().join("session.har"), har.to_string()).unwrap();
     fs::write(
-        place.path().join("targets"),
+        sandbox.path().join("targets"),
         format!("GET {url}/1\nX-A: b\n\nPOST {url}/2\n@body\n"),
     )
     .unwrap();
-    fs::write(place.path().join("body"), "hello").unwrap();
-    fs::write(place.path().join("urls"), format!("{url}/1\n{url}/2\n{url}/3\n")).unwrap();
+    fs::write(sandbox.path().join("body"), "hello").unwrap();
+    fs::write(sandbox.path().join("urls"), format!("{url}/1\n{url}/2\n{url}/3\n")).unwrap();
     for (file, requests) in [("session.har", 2), ("targets", 2), ("urls", 3)] {
         // The target names a file with a body.
-        let result = load(&place, &["--import", file, "--files", ".", "-n", "30"]);
+        let result = load(&sandbox, &["--import", file, "--files", ".", "-n", "30"]);
         assert_eq!(result["outcomes"]["ok"], 30, "{file}");
         assert_eq!(result["requests"].as_array().unwrap().len(), requests, "{file}");
     }
-    let result = load(&place, &["--import", "session.har", "-n", "3"]);
+    let result = load(&sandbox, &["--import", "session.har", "-n", "3"]);
     assert_eq!(result["requests"][0]["weight"], 2);
     let command = format!("curl '{url}/1' -H 'Accept: */*' --data-raw '{{\"a\":1}}'");
-    let result = load(&place, &["--curl", &command, "-n", "5"]);
+    let result = load(&sandbox, &["--curl", &command, "-n", "5"]);
     assert_eq!(
         (&result["outcomes"]["ok"], &result["config"]["method"]),
         (&5.into(), &"POST".into())
@@ -238,7 +239,7 @@ fn requests_of_other_tools_are_imported() {
 
 #[test]
 fn imports_send_recorded_requests_and_list_changes() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/post", listener.local_addr().unwrap());
     let har = serde_json::json!({"log": {"entries": [{"request": {
@@ -249,7 +250,7 @@ fn imports_send_recorded_requests_and_list_changes() {
         ],
         "postData": {"mimeType": "application/x-www-form-urlencoded",
                      "params": [{"name": "field%5B1%5D", "value": "value%5B1%5D"}]}}}]}});
-    fs::write(place.path().join("form.har"), har.to_string()).unwrap();
+    fs::write(sandbox.path().join("form.har"), har.to_string()).unwrap();
     let recorder = std::thread::spawn(move || {
         // A connection may be opened without a request.
         for stream in listener.incoming() {
@@ -269,7 +270,7 @@ fn imports_send_recorded_requests_and_list_changes() {
         String::new()
     });
     let output =
-        place.dyno(&["load", "--import", "form.har", "-n", "1", "-c", "1", "--format", "json"]);
+        sandbox.dyno(&["load", "--import", "form.har", "-n", "1", "-c", "1", "--format", "json"]);
     let request = recorder.join().unwrap();
     assert!(
         request.ends_with("\r\n\r\nfield%5B1%5D=value%5B1%5D") && !request.contains("TE:"),
@@ -304,13 +305,13 @@ fn ten_thousand_connections_are_held() {
         ));
         return;
     }
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let null = Server::null();
     let url = null.url("/plaintext");
     for driver in DRIVERS {
         let load_with = |connections: &str| {
             load(
-                &place,
+                &sandbox,
                 &[
                     &url,
                     "-c",
@@ -351,7 +352,7 @@ fn ten_thousand_connections_are_held() {
 #[test]
 fn unaccepted_connects_time_out() {
     for driver in DRIVERS {
-        let place = Place::new();
+        let sandbox = Sandbox::new();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         shorten_queue(&listener);
         let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -359,7 +360,7 @@ fn unaccepted_connects_time_out() {
             ["--connect-timeout", "200ms", "--timeout", "400ms", "--first-byte-timeout", "300ms"];
         let arguments =
             [&[url.as_str(), "-n", "8", "-c", "8", "--driver", driver][..], &limits[..]].concat();
-        let result = load(&place, &arguments);
+        let result = load(&sandbox, &arguments);
         let outcome_count = |outcome: &str| result["outcomes"][outcome].as_u64().unwrap();
         assert!(
             outcome_count("connect_timeout") > 0 && outcome_count("timeout_first_byte") > 0,
@@ -398,8 +399,8 @@ fn source_addresses(connections: usize, arguments: &[&str]) -> Vec<String> {
         };
         (0..connections).map(answer).collect()
     });
-    let (place, n) = (Place::new(), connections.to_string());
-    let result = load(&place, &[&[url.as_str(), "-c", "1", "-n", &n], arguments].concat());
+    let (sandbox, n) = (Sandbox::new(), connections.to_string());
+    let result = load(&sandbox, &[&[url.as_str(), "-c", "1", "-n", &n], arguments].concat());
     assert_eq!(result["outcomes"]["ok"], connections, "{result:#}");
     server.join().unwrap()
 }

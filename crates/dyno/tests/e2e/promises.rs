@@ -15,11 +15,11 @@ const CONTRACT: &str = "[[checks]]\nname = \"greeting\"\npath = \"/plaintext\"\n
                         [\"h2c\"]\npath = \"/plaintext\"\nexpect = { body = \"Goodbye\" }\n";
 
 /// Runs a server of both protocols, with one trial of each.
-fn run(place: &Path, keys: &str) -> Run {
-    let folder = place.join("subjects/own");
+fn run(sandbox: &Path, keys: &str) -> Run {
+    let folder = sandbox.join("subjects/own");
     fs::create_dir_all(&folder).unwrap();
-    fs::create_dir_all(place.join("contracts")).unwrap();
-    fs::write(place.join("contracts/own.toml"), CONTRACT).unwrap();
+    fs::create_dir_all(sandbox.join("contracts")).unwrap();
+    fs::write(sandbox.join("contracts/own.toml"), CONTRACT).unwrap();
     let text = format!(
         "language = \"Rust\"\nprotocols = [\"h1\", \"h2c\"]\nchecks = \
          [\"own\"]\n{keys}\n[start]\ncommand = {}\n[ready]\npath = \"/json\"\n",
@@ -31,13 +31,13 @@ fn run(place: &Path, keys: &str) -> Run {
                  \"400ms\"\ninterval = \"100ms\"\n[[workloads]]\nname = \"one\"\npath = \
                  \"/plaintext\"\n[[workloads]]\nname = \"two\"\nprotocol = \"h2c\"\npath = \
                  \"/plaintext\"\n";
-    walk::run(place, &walk::planned_with(&place.join("subjects"), suite))
+    walk::run(sandbox, &walk::planned_with(&sandbox.join("subjects"), suite))
 }
 
 #[test]
 fn failed_check_excludes_only_its_protocol() {
-    let place = tempfile::tempdir().unwrap();
-    let run = run(place.path(), "");
+    let sandbox = tempfile::tempdir().unwrap();
+    let run = run(sandbox.path(), "");
     let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
     assert_eq!(start.failure, None, "a server that breaks its contract is ready and serves");
     let refused: Vec<Protocol> = start.refused_protocols().into_keys().collect();
@@ -66,8 +66,8 @@ fn failed_check_excludes_only_its_protocol() {
 
 #[test]
 fn waived_check_is_reported_at_every_row() {
-    let place = tempfile::tempdir().unwrap();
-    let run = run(place.path(), "waive = [\"parting\"]");
+    let sandbox = tempfile::tempdir().unwrap();
+    let run = run(sandbox.path(), "waive = [\"parting\"]");
     assert_eq!((run.starts[0].refused_protocols().len(), run.trials.len()), (0, 2));
     let report = dyno_analysis::report::report(&run);
     for trial in &report.trials {

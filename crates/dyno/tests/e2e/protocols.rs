@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::drive::{Place, text};
+use crate::drive::{Sandbox, text};
 
 const WORKLOADS: [(&str, &str, bool); 5] = [
     ("h1", "h1", false),
@@ -32,16 +32,16 @@ fn suite(subjects: &[&str]) -> String {
 
 #[test]
 fn server_is_loaded_over_its_protocols_only() {
-    let place = Place::new();
-    place.copy_subject("nginx");
-    place.copy_subject("h2o");
-    place.copy_subject("nghttpd");
+    let sandbox = Sandbox::new();
+    sandbox.copy_subject("nginx");
+    sandbox.copy_subject("h2o");
+    sandbox.copy_subject("nghttpd");
     let subjects = ["null", "nginx/h2", "nginx/h2c", "h2o/h2", "nghttpd", "nghttpd/h2"];
-    fs::write(place.path().join("suite.toml"), suite(&subjects)).unwrap();
-    let output = place.dyno(&["run", "suite.toml"]);
+    fs::write(sandbox.path().join("suite.toml"), suite(&subjects)).unwrap();
+    let output = sandbox.dyno(&["run", "suite.toml"]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
-    place.assert_nothing_is_left();
-    let report = place.report();
+    sandbox.assert_nothing_is_left();
+    let report = sandbox.report();
     let served = |subject: &str| -> Vec<&str> {
         let trials = report["trials"].as_array().unwrap().iter();
         trials
@@ -76,9 +76,9 @@ fn server_is_loaded_over_its_protocols_only() {
 /// The server responds with HTTP/1.1 on the port on which it should speak HTTP/2 as well.
 #[test]
 fn unsupported_protocol_fails_only_its_steps() {
-    let place = Place::new();
-    place.copy_subject("nginx");
-    let file = place.path().join("subjects/nginx/subject.toml");
+    let sandbox = Sandbox::new();
+    sandbox.copy_subject("nginx");
+    let file = sandbox.path().join("subjects/nginx/subject.toml");
     let definition = fs::read_to_string(&file).unwrap();
     let declared = "protocols = [\"h1\"]\nchecks = [\"hello\"]";
     assert!(definition.contains(declared));
@@ -87,10 +87,10 @@ fn unsupported_protocol_fails_only_its_steps() {
                  order = \"fixed\"\nconnections = 4\nwarmup = \"50ms\"\nduration = \"300ms\"\n\
                  [[workloads]]\nname = \"h1\"\npath = \"/plaintext\"\n[[workloads]]\n\
                  name = \"h2c\"\nprotocol = \"h2c\"\npath = \"/plaintext\"\n";
-    fs::write(place.path().join("suite.toml"), suite).unwrap();
-    let output = place.dyno(&["run", "suite.toml"]);
+    fs::write(sandbox.path().join("suite.toml"), suite).unwrap();
+    let output = sandbox.dyno(&["run", "suite.toml"]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
-    let report = place.report();
+    let report = sandbox.report();
     let trials = report["trials"].as_array().unwrap();
     assert_eq!(trials.len(), 4);
     assert_eq!(report["subjects"][0]["failures"].as_array().unwrap().len(), 0);

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, not_run, text, unruly};
+use crate::drive::{DYNO, Sandbox, not_run, text, unruly};
 
 /// Adds a subject with a build. A shell runs the command `first`, and then the unruly server.
-fn add(place: &Place, name: &str, build: &str, first: &str, extra: &str) {
-    let folder = place.path().join("subjects").join(name);
+fn add(sandbox: &Sandbox, name: &str, build: &str, first: &str, extra: &str) {
+    let folder = sandbox.path().join("subjects").join(name);
     fs::create_dir_all(&folder).unwrap();
     let command = format!("{first}exec {} --port {{port}}", unruly().display());
     let text = format!(
@@ -37,12 +37,12 @@ fn is_running(words: &str) -> bool {
 
 #[test]
 fn path_out_of_folder_is_refused_without_writes() {
-    let place = Place::new();
-    let mine = place.path().join("main.c");
+    let sandbox = Sandbox::new();
+    let mine = sandbox.path().join("main.c");
     fs::write(&mine, "int main;").unwrap();
     for input in [mine.to_str().unwrap(), "../../main.c"] {
-        add(&place, "x", &format!("[build]\ncommand = \"true\"\ninputs = [{input:?}]"), "", "");
-        let output = place.dyno(&["subjects", "build", "x"]);
+        add(&sandbox, "x", &format!("[build]\ncommand = \"true\"\ninputs = [{input:?}]"), "", "");
+        let output = sandbox.dyno(&["subjects", "build", "x"]);
         let message = text(&output);
         assert_eq!(output.status.code(), Some(2), "{message}");
         assert!(
@@ -52,12 +52,12 @@ fn path_out_of_folder_is_refused_without_writes() {
             "{message}"
         );
         assert_eq!(fs::read_to_string(&mine).unwrap(), "int main;");
-        assert!(!place.path().join("cache/x").exists());
+        assert!(!sandbox.path().join("cache/x").exists());
     }
     // A link is detected when the build runs.
-    add(&place, "x", "[build]\ncommand = \"true\"\ninputs = [\"link.c\"]", "", "");
-    std::os::unix::fs::symlink(&mine, place.path().join("subjects/x/link.c")).unwrap();
-    let output = place.dyno(&["subjects", "build", "x"]);
+    add(&sandbox, "x", "[build]\ncommand = \"true\"\ninputs = [\"link.c\"]", "", "");
+    std::os::unix::fs::symlink(&mine, sandbox.path().join("subjects/x/link.c")).unwrap();
+    let output = sandbox.dyno(&["subjects", "build", "x"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(text(&output).contains("link.c: is a link that leads out"), "{}", text(&output));
     assert_eq!(fs::read_to_string(&mine).unwrap(), "int main;");
@@ -65,16 +65,17 @@ fn path_out_of_folder_is_refused_without_writes() {
 
 #[test]
 fn subject_has_own_folder_and_clean_environment() {
-    let place = Place::new();
-    let observed = place.path().join("seen");
+    let sandbox = Sandbox::new();
+    let observed = sandbox.path().join("seen");
     fs::create_dir(&observed).unwrap();
     let first =
         format!("env > {0}/env; stat -c %a . > {0}/mode; pwd > {0}/pwd; ", observed.display());
     let build = "[build]\ncommand = \"env > {out}/env\"\ninputs = []\n[version]\ncommand = \"echo \
                  v${GOMAXPROCS:-none}\"";
-    add(&place, "x", build, &first, "env = { OWN = \"1\" }\ninherit = [\"MY_TOKEN\", \"WANTED\"]");
-    place.write_suite(&["x"], "");
-    let mut command = place.command(Path::new(DYNO));
+    let environment = "env = { OWN = \"1\" }\ninherit = [\"MY_TOKEN\", \"WANTED\"]";
+    add(&sandbox, "x", build, &first, environment);
+    sandbox.write_suite(&["x"], "");
+    let mut command = sandbox.command(Path::new(DYNO));
     command
         .args(["run", "suite.toml"])
         .env("GOMAXPROCS", "1")
@@ -97,20 +98,10 @@ fn subject_has_own_folder_and_clean_environment() {
         names
     };
     assert_eq!(
-        names(&observed.join("env")),
-        [
-            "DYNO_PADDING",
-            "DYNO_START",
-            "HOME",
-            "LANG",
-            "MY_TOKEN",
-            "OWN",
-            "PATH",
-            "TMPDIR",
-            "WANTED"
-        ]
+        names(&observed.join("env")).join(" "),
+        "DYNO_PADDING DYNO_START HOME LANG MY_TOKEN OWN PATH TMPDIR WANTED"
     );
-    let run = place.run_folder().unwrap();
+    let run = sandbox.run_folder().unwrap();
     let start = json(&run.join("starts/000.json"));
     assert_eq!(start["parts"][0]["environment"]["WANTED"], "https://***@x.test/");
     assert_eq!(start["parts"][0]["environment"]["MY_TOKEN"], "(not recorded)");
@@ -126,7 +117,7 @@ fn subject_has_own_folder_and_clean_environment() {
     assert_eq!(fs::read_to_string(observed.join("mode")).unwrap().trim(), "700");
     // `dyno`, its PID, the number of the start, and an unguessable part.
     assert!(name.splitn(4, '-').nth(3).is_some_and(|rest| rest.len() >= 12), "{name}");
-    place.assert_nothing_is_left();
+    sandbox.assert_nothing_is_left();
 }
 
 /// Returns the script of a subject that creates control groups below its own, as service managers
@@ -142,11 +133,11 @@ fn group_script(made: &Path) -> String {
 
 #[test]
 fn control_groups_of_subject_are_removed() {
-    let place = Place::new();
-    let made = place.path().join("made");
-    add(&place, "x", "", &group_script(&made), "");
-    place.write_suite(&["x"], "");
-    let output = place.dyno(&["run", "suite.toml"]);
+    let sandbox = Sandbox::new();
+    let made = sandbox.path().join("made");
+    add(&sandbox, "x", "", &group_script(&made), "");
+    sandbox.write_suite(&["x"], "");
+    let output = sandbox.dyno(&["run", "suite.toml"]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     let Ok(made) = fs::read_to_string(&made) else {
         not_run("this user may not create control groups, so a subject has none to make others in");
@@ -154,17 +145,17 @@ fn control_groups_of_subject_are_removed() {
     };
     assert!(!is_running("sleep 86423"));
     assert!(made.lines().all(|group| !Path::new(group).exists()), "{made}");
-    let start = json(&place.run_folder().unwrap().join("starts/000.json"));
+    let start = json(&sandbox.run_folder().unwrap().join("starts/000.json"));
     assert!(start["failure"].is_null(), "{}", start["failure"]);
-    place.assert_nothing_is_left();
+    sandbox.assert_nothing_is_left();
 }
 
 #[test]
 fn build_option_secrets_are_not_recorded() {
-    let place = Place::new();
-    add(&place, "x", "[build]\ncommand = \"env > {out}/env\"\ninputs = []", "", "");
-    place.write_suite(&["x"], "");
-    let mut command = place.command(Path::new(DYNO));
+    let sandbox = Sandbox::new();
+    add(&sandbox, "x", "[build]\ncommand = \"env > {out}/env\"\ninputs = []", "", "");
+    sandbox.write_suite(&["x"], "");
+    let mut command = sandbox.command(Path::new(DYNO));
     command.args(["run", "suite.toml"]);
     command
         .env("GRADLE_OPTS", "-Xmx1g -Dhttps.proxyPassword=hunter2")
@@ -172,7 +163,7 @@ fn build_option_secrets_are_not_recorded() {
     command.env("BUNDLE_GEMS__X__COM", "me:hunter2").env("MAVEN_OPTS", "-Xmx2g");
     let output = command.output().unwrap();
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
-    let record = fs::read_to_string(place.run_folder().unwrap().join("run.json")).unwrap();
+    let record = fs::read_to_string(sandbox.run_folder().unwrap().join("run.json")).unwrap();
     assert!(!record.contains("hunter2"));
     let record: Value = serde_json::from_str(&record).unwrap();
     let environment = &record["plan"]["subjects"][0]["build"]["environment"];
@@ -181,7 +172,7 @@ fn build_option_secrets_are_not_recorded() {
     }
     assert_eq!(environment["MAVEN_OPTS"], "-Xmx2g");
     for build in
-        fs::read_dir(place.path().join("cache/x")).unwrap().map(|entry| entry.unwrap().path())
+        fs::read_dir(sandbox.path().join("cache/x")).unwrap().map(|entry| entry.unwrap().path())
     {
         let receipt = fs::read_to_string(build.join("receipt.json")).unwrap_or_default();
         assert!(!receipt.contains("hunter2"));
@@ -203,7 +194,7 @@ fn leaks(output: &str) -> Vec<&'static str> {
 }
 
 /// Adds a back end whose command for `seed` fails, and subjects that fail as well.
-fn add_leaking_parts(place: &Place) {
+fn add_leaking_parts(sandbox: &Sandbox) {
     const PRINT: &str = "echo v $NPM_TOKEN $(echo $NPM_TOKEN | sed s/-/%2D/) $DB_PASS \
                          pg://u:$DB_PASS@h $MY_PAT $STORE_URL";
     let names = INHERITED.map(|(name, _)| name);
@@ -213,10 +204,10 @@ fn add_leaking_parts(place: &Place) {
         let command = format!("{PRINT}; {PRINT} >&2; {end}");
         format!("[build]\ncommand = {command:?}\ninputs = []\n{inherit}\n{version}")
     };
-    add(place, "unbuilt", &build("exit 1"), "", "");
-    add(place, "dead", &build("true"), &format!("{PRINT}; exit 7; "), &inherit);
-    add(place, "front", "", "", "env = { STORE = \"{store.port}\" }");
-    let folder = place.path().join("backends/store");
+    add(sandbox, "unbuilt", &build("exit 1"), "", "");
+    add(sandbox, "dead", &build("true"), &format!("{PRINT}; exit 7; "), &inherit);
+    add(sandbox, "front", "", "", "env = { STORE = \"{store.port}\" }");
+    let folder = sandbox.path().join("backends/store");
     fs::create_dir_all(&folder).unwrap();
     let seed = format!("{PRINT}; printf %s $NPM_TOKEN | head -c 12; exit 1");
     let text = format!(
@@ -244,19 +235,19 @@ fn files_below(folder: &Path) -> Vec<(PathBuf, String)> {
 /// Commands and servers print the values of variables that dyno does not record.
 #[test]
 fn printed_secrets_are_in_no_output() {
-    let place = Place::new();
-    add_leaking_parts(&place);
-    place.write_suite(&["unbuilt", "dead", "front", "null"], "[[backends]]\nuse = \"store\"");
+    let sandbox = Sandbox::new();
+    add_leaking_parts(&sandbox);
+    sandbox.write_suite(&["unbuilt", "dead", "front", "null"], "[[backends]]\nuse = \"store\"");
     let dyno = |arguments: &[&str]| {
         let output =
-            place.command(Path::new(DYNO)).args(arguments).envs(INHERITED).output().unwrap();
+            sandbox.command(Path::new(DYNO)).args(arguments).envs(INHERITED).output().unwrap();
         let output = text(&output);
         assert_eq!(leaks(&output), [""; 0], "{arguments:?}: {output}");
         output
     };
     let output = dyno(&["run", "suite.toml"]);
     assert!(output.contains("v (not recorded)"), "{output}");
-    let run = place.run_folder().unwrap();
+    let run = sandbox.run_folder().unwrap();
     for format in ["text", "json", "html", "markdown", "csv"] {
         dyno(&["report", run.to_str().unwrap(), "--format", format]);
     }
@@ -266,7 +257,7 @@ fn printed_secrets_are_in_no_output() {
     let start = |number: &str| fs::read_to_string(run.join("starts").join(number)).unwrap();
     let starts = ["000.json", "001.json"].map(start).concat();
     assert!(starts.contains("`seed` ended") && starts.contains("status: 7"), "{starts}");
-    for folder in [run, place.path().join("cache")] {
+    for folder in [run, sandbox.path().join("cache")] {
         for (path, text) in files_below(&folder) {
             assert_eq!(leaks(&text), [""; 0], "{}: {text}", path.display());
         }
@@ -275,10 +266,10 @@ fn printed_secrets_are_in_no_output() {
 
 #[test]
 fn killed_dyno_stops_build() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let build = "[build]\ncommand = \"setsid env -i sleep 86421 & sleep 86421\"\ninputs = []";
-    add(&place, "x", build, "", "");
-    let mut command = place.command(Path::new(DYNO));
+    add(&sandbox, "x", build, "", "");
+    let mut command = sandbox.command(Path::new(DYNO));
     command.args(["subjects", "build", "x"]).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let wait_for = |running: bool| {
@@ -298,11 +289,11 @@ fn killed_dyno_stops_build() {
 
 #[test]
 fn build_is_stopped_after_its_deadline() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let build = "[build]\ncommand = \"echo begun; setsid sleep 86422; true\"\ninputs = \
                  []\ndeadline = \"300ms\"";
-    add(&place, "x", build, "", "");
-    let output = place.dyno(&["subjects", "build", "x"]);
+    add(&sandbox, "x", build, "", "");
+    let output = sandbox.dyno(&["subjects", "build", "x"]);
     let message = text(&output);
     assert_eq!(output.status.code(), Some(3), "{message}");
     assert!(
@@ -314,17 +305,17 @@ fn build_is_stopped_after_its_deadline() {
 
 #[test]
 fn endless_log_is_truncated_to_its_end() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     add(
-        &place,
+        &sandbox,
         "x",
         "",
         "head -c 50000000 /dev/zero | tr '\\0' x; echo; echo no luck; exit 7; ",
         "",
     );
-    let (status, _) = place.run(&["x", "null"], "");
+    let (status, _) = sandbox.run(&["x", "null"], "");
     assert_eq!(status, 3);
-    let run = place.run_folder().unwrap();
+    let run = sandbox.run_folder().unwrap();
     let start = json(&run.join("starts/000.json"));
     let tail = start["parts"][0]["log_tail"].as_str().unwrap();
     assert!(tail.ends_with("x\nno luck") && tail.len() <= 64 << 10, "{} bytes", tail.len());
@@ -333,19 +324,19 @@ fn endless_log_is_truncated_to_its_end() {
 /// `{dyno}` refers to the running program, even if its file is replaced.
 #[test]
 fn replaced_dyno_starts_its_original_program() {
-    let place = Place::new();
-    let (program, other) = (place.path().join("dyno"), place.path().join("other"));
+    let sandbox = Sandbox::new();
+    let (program, other) = (sandbox.path().join("dyno"), sandbox.path().join("other"));
     for copy in [&program, &other] {
         fs::copy(DYNO, copy).unwrap();
     }
     let build =
         format!("[build]\ncommand = \"mv {} {}\"\ninputs = []", other.display(), program.display());
-    add(&place, "swap", &build, "", "");
-    place.write_suite(&["swap", "null"], "");
-    let output = place.command(&program).args(["run", "suite.toml"]).output().unwrap();
+    add(&sandbox, "swap", &build, "", "");
+    sandbox.write_suite(&["swap", "null"], "");
+    let output = sandbox.command(&program).args(["run", "suite.toml"]).output().unwrap();
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     assert!(!other.exists(), "the program was replaced");
-    let report = place.report();
+    let report = sandbox.report();
     let null = report["subjects"].as_array().unwrap().iter().find(|s| s["name"] == "null").unwrap();
     assert!(
         null["version"].as_str().is_some_and(|v| v.starts_with("dyno ")),
@@ -354,32 +345,32 @@ fn replaced_dyno_starts_its_original_program() {
     );
 }
 
-fn resume(place: &Place, more: &[&str]) -> Output {
-    let run = place.run_folder().unwrap();
-    place.dyno(&[&["run", "--resume", run.to_str().unwrap()], more].concat())
+fn resume(sandbox: &Sandbox, more: &[&str]) -> Output {
+    let run = sandbox.run_folder().unwrap();
+    sandbox.dyno(&[&["run", "--resume", run.to_str().unwrap()], more].concat())
 }
 
 #[test]
 fn resume_after_changes_is_refused_or_reported() {
-    let place = Place::new();
-    let input = place.path().join("subjects/x/in.txt");
+    let sandbox = Sandbox::new();
+    let input = sandbox.path().join("subjects/x/in.txt");
     let build = "[build]\ncommand = \"cp in.txt {out}/\"\ninputs = \
                  [\"in.txt\"]\n[version]\ncommand = \"cat {out}/in.txt\"";
-    add(&place, "x", build, "", "");
+    add(&sandbox, "x", build, "", "");
     fs::write(&input, "one").unwrap();
-    place.run(&["x"], "");
-    let run = place.run_folder().unwrap();
+    sandbox.run(&["x"], "");
+    let run = sandbox.run_folder().unwrap();
     let header = run.join("run.json");
     fs::remove_file(run.join("trials/0001.json")).unwrap();
 
     // An input was edited in the meantime, and the record names another machine.
     fs::write(&input, "two").unwrap();
-    add(&place, "x", build, "", "env = { A = \"1\" }");
+    add(&sandbox, "x", build, "", "env = { A = \"1\" }");
     let mut moved = json(&header);
     moved["facts"]["kernel"] = "1.0".into();
     fs::write(&header, moved.to_string()).unwrap();
     let before = fs::read(&header).unwrap();
-    let output = resume(&place, &[]);
+    let output = resume(&sandbox, &[]);
     let message = text(&output);
     assert_eq!(output.status.code(), Some(2), "{message}");
     for words in ["kernel: 1.0 then", "x, definition", "x, inputs of its build", "--anyway"] {
@@ -388,10 +379,10 @@ fn resume_after_changes_is_refused_or_reported() {
     assert_eq!(fs::read(&header).unwrap(), before, "the record is unchanged");
     assert!(!run.join("trials/0001.json").exists());
 
-    let output = resume(&place, &["--anyway"]);
+    let output = resume(&sandbox, &["--anyway"]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     assert!(run.join("trials/0001.json").exists());
-    let report = place.report();
+    let report = sandbox.report();
     let caveat =
         report["caveats"].as_array().unwrap().iter().find(|c| c["code"] == "mixed").unwrap();
     assert_eq!(caveat["severity"], "warning");
@@ -413,16 +404,16 @@ fn resume_after_changes_is_refused_or_reported() {
 
 #[test]
 fn resume_of_other_format_is_refused() {
-    let place = Place::new();
-    place.run(&["null"], "");
-    let run = place.run_folder().unwrap();
+    let sandbox = Sandbox::new();
+    sandbox.run(&["null"], "");
+    let run = sandbox.run_folder().unwrap();
     fs::remove_file(run.join("trials/0001.json")).unwrap();
     let header = fs::read_to_string(run.join("run.json")).unwrap();
     let old = header.replacen(dyno_archive::run::SCHEMA, "dyno.run/1", 1);
     assert_ne!(old, header);
     fs::write(run.join("run.json"), old).unwrap();
     for more in [&[][..], &["--anyway"]] {
-        let output = resume(&place, more);
+        let output = resume(&sandbox, more);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         assert!(text(&output).contains("it was written in format"), "{}", text(&output));
     }

@@ -7,23 +7,23 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, Server, soon, text};
+use crate::drive::{DYNO, Sandbox, Server, soon, text};
 
-/// Returns the only archive in a folder of this place.
-fn only_in(place: &Place, folder: &str) -> PathBuf {
-    let mut entries = fs::read_dir(place.path().join(folder)).unwrap();
+/// Returns the only archive in a folder of this sandbox.
+fn only_in(sandbox: &Sandbox, folder: &str) -> PathBuf {
+    let mut entries = fs::read_dir(sandbox.path().join(folder)).unwrap();
     let archive = entries.next().expect("nothing is kept").unwrap().path();
     assert!(entries.next().is_none(), "the folder has more than one archive");
     archive
 }
 
-fn report(place: &Place, archive: &Path, form: &str) -> (Option<i32>, String) {
-    let output = place.dyno(&["report", archive.to_str().unwrap(), "--format", form]);
+fn report(sandbox: &Sandbox, archive: &Path, form: &str) -> (Option<i32>, String) {
+    let output = sandbox.dyno(&["report", archive.to_str().unwrap(), "--format", form]);
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
-fn json_report(place: &Place, archive: &Path) -> (Option<i32>, Value) {
-    let (status, report) = report(place, archive, "json");
+fn json_report(sandbox: &Sandbox, archive: &Path) -> (Option<i32>, Value) {
+    let (status, report) = report(sandbox, archive, "json");
     (status, serde_json::from_str(&report).unwrap())
 }
 
@@ -38,7 +38,7 @@ fn load_result(report: &Value, url: &str) -> Value {
 
 #[test]
 fn report_of_saved_load_matches_load() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::null();
     let url = server.url("/plaintext");
     let shapes: [&[&str]; 5] = [
@@ -53,16 +53,16 @@ fn report_of_saved_load_matches_load() {
         let archive_name = format!("kept-{i}");
         let mut arguments = vec!["load", &url, "--format", "json", "--save", &archive_name];
         arguments.extend(shape);
-        let output = place.dyno(&arguments);
+        let output = sandbox.dyno(&arguments);
         let printed: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{shape:?}: {error}: {}", text(&output)));
-        let archive = only_in(&place, &archive_name);
+        let archive = only_in(&sandbox, &archive_name);
         assert!(
             text(&output).contains(&format!("dyno report {archive_name}/load-")),
             "{}",
             text(&output)
         );
-        let (status, report) = json_report(&place, &archive);
+        let (status, report) = json_report(&sandbox, &archive);
         assert_eq!(status, output.status.code(), "{shape:?}");
         assert_eq!(load_result(&report, &url), printed, "{shape:?}");
         let trial = &report["trials"][0];
@@ -81,14 +81,22 @@ fn report_of_saved_load_matches_load() {
 
 #[test]
 fn every_report_form_says_server_was_not_monitored() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::null();
-    let output =
-        place.dyno(&["load", &server.url("/plaintext"), "-c", "2", "-n", "200", "--save", "kept"]);
+    let output = sandbox.dyno(&[
+        "load",
+        &server.url("/plaintext"),
+        "-c",
+        "2",
+        "-n",
+        "200",
+        "--save",
+        "kept",
+    ]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
-    let archive = only_in(&place, "kept");
+    let archive = only_in(&sandbox, "kept");
     for form in ["text", "html", "md", "json"] {
-        let (_, page) = report(&place, &archive, form);
+        let (_, page) = report(&sandbox, &archive, form);
         // The terminal form breaks lines.
         let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
@@ -96,7 +104,7 @@ fn every_report_form_says_server_was_not_monitored() {
             "{form}: {page}"
         );
     }
-    let (_, table) = report(&place, &archive, "csv");
+    let (_, table) = report(&sandbox, &archive, "csv");
     let mut rows = csv::Reader::from_reader(table.as_bytes());
     let columns = rows.headers().unwrap().clone();
     let rows: Vec<csv::StringRecord> = rows.records().map(Result::unwrap).collect();
@@ -106,13 +114,14 @@ fn every_report_form_says_server_was_not_monitored() {
 
 #[test]
 fn saved_secrets_are_withheld_from_reports() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::null();
     let url = server.url("/plaintext?token=q1w2e3r4t5y6");
     let header = "Authorization: Bearer a1s2d3f4g5h6";
-    let output = place.dyno(&["load", &url, "-H", header, "-c", "1", "-n", "10", "--save", "kept"]);
+    let output =
+        sandbox.dyno(&["load", &url, "-H", header, "-c", "1", "-n", "10", "--save", "kept"]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
-    let archive = only_in(&place, "kept");
+    let archive = only_in(&sandbox, "kept");
     let run = fs::read_to_string(archive.join("run.json")).unwrap();
     let secrets = ["q1w2e3r4t5y6", "a1s2d3f4g5h6"];
     assert!(
@@ -123,29 +132,29 @@ fn saved_secrets_are_withheld_from_reports() {
     let name_and_title = run["plan"]["subjects"].to_string();
     assert!(secrets.iter().all(|secret| !name_and_title.contains(secret)), "{name_and_title}");
     for form in ["text", "html", "md", "csv", "json"] {
-        let (_, page) = report(&place, &archive, form);
+        let (_, page) = report(&sandbox, &archive, form);
         assert!(secrets.iter().all(|secret| !page.contains(secret)), "{form}: {page}");
     }
 }
 
 #[test]
 fn interrupted_load_is_saved() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::null();
-    let mut dyno = place.command(Path::new(DYNO));
+    let mut dyno = sandbox.command(Path::new(DYNO));
     let arguments =
         ["-c", "2", "-d", "300s", "--interval", "50ms", "--stream", "stream", "--save", "kept"];
     dyno.args(["load", &server.url("/plaintext")]).args(arguments);
     let dyno = dyno.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let stream = || fs::read_to_string(place.path().join("stream")).unwrap_or_default();
+    let stream = || fs::read_to_string(sandbox.path().join("stream")).unwrap_or_default();
     let came = soon(|| stream().contains("\"type\":\"interval\"").then_some(()));
     let status = Command::new("kill").args(["-INT", &dyno.id().to_string()]).status().unwrap();
     assert!(status.success());
     let output = dyno.wait_with_output().unwrap();
     assert!(came.is_some(), "{}", text(&output));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    let archive = only_in(&place, "kept");
-    let (status, report) = json_report(&place, &archive);
+    let archive = only_in(&sandbox, "kept");
+    let (status, report) = json_report(&sandbox, &archive);
     assert_eq!(status, Some(3));
     let trial = &report["trials"][0];
     assert!(trial["load"]["exchanges"]["completed"].as_u64().unwrap() > 0);
@@ -159,22 +168,22 @@ fn interrupted_load_is_saved() {
 
 #[test]
 fn unwritable_archive_is_reported_before_load() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::start(&[]);
-    fs::write(place.path().join("file"), "mine").unwrap();
-    let output = place.dyno(&["load", &server.url("/plaintext"), "-n", "10", "--save", "file"]);
+    fs::write(sandbox.path().join("file"), "mine").unwrap();
+    let output = sandbox.dyno(&["load", &server.url("/plaintext"), "-n", "10", "--save", "file"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("--save file: cannot be written"), "{}", text(&output));
     assert_eq!(server.count(), 0, "the server received no request");
-    assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(sandbox.path().join("file")).unwrap(), "mine");
 }
 
 #[test]
 fn saved_load_that_cannot_begin_has_reason() {
-    let place = Place::new();
-    let output = place.dyno(&["load", "http://127.0.0.1:1/", "-c", "4000000", "--save", "kept"]);
+    let sandbox = Sandbox::new();
+    let output = sandbox.dyno(&["load", "http://127.0.0.1:1/", "-c", "4000000", "--save", "kept"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    let (status, report) = json_report(&place, &only_in(&place, "kept"));
+    let (status, report) = json_report(&sandbox, &only_in(&sandbox, "kept"));
     assert_eq!(status, Some(3));
     let failure = &report["subjects"][0]["failures"][0];
     assert_eq!(failure["kind"], "harness");
@@ -183,19 +192,19 @@ fn saved_load_that_cannot_begin_has_reason() {
 
 #[test]
 fn saved_load_with_incorrect_response_has_reason() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::null();
     let arguments = ["-n", "10", "--expect-contains", "Goodbye", "--save", "kept"];
-    let output = place.dyno(&[&["load", &server.url("/plaintext")][..], &arguments].concat());
+    let output = sandbox.dyno(&[&["load", &server.url("/plaintext")][..], &arguments].concat());
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    let archive = only_in(&place, "kept");
+    let archive = only_in(&sandbox, "kept");
     let printed = text(&output);
     assert!(
         printed.contains("The reason of the failure is saved.")
             && printed.contains("dyno report kept/load-"),
         "{printed}"
     );
-    let (status, report) = json_report(&place, &archive);
+    let (status, report) = json_report(&sandbox, &archive);
     assert_eq!((status, report["trials"].as_array().unwrap().len()), (Some(3), 0));
     let failure = &report["subjects"][0]["failures"][0];
     let message = failure["message"].as_str().unwrap();
@@ -205,31 +214,31 @@ fn saved_load_with_incorrect_response_has_reason() {
 
 #[test]
 fn killed_load_leaves_run_without_result() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::null();
-    let mut dyno = place.command(Path::new(DYNO));
+    let mut dyno = sandbox.command(Path::new(DYNO));
     dyno.args(["load", &server.url("/plaintext"), "-c", "2", "-d", "300s", "--save", "kept"]);
     let mut dyno = dyno.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let begun = soon(|| {
-        let mut entries = fs::read_dir(place.path().join("kept")).ok()?;
+        let mut entries = fs::read_dir(sandbox.path().join("kept")).ok()?;
         entries.next()?.unwrap().path().join("run.json").is_file().then_some(())
     });
     dyno.kill().unwrap();
     dyno.wait().unwrap();
     assert!(begun.is_some(), "no archive was created before the load");
-    let (status, report) = report(&place, &only_in(&place, "kept"), "text");
+    let (status, report) = report(&sandbox, &only_in(&sandbox, "kept"), "text");
     assert_eq!(status, Some(3), "{report}");
     assert!(report.contains("No results yet."), "{report}");
 }
 
 #[test]
 fn interrupted_calibration_saves_loads_only() {
-    let place = Place::new();
-    let mut dyno = place.command(Path::new(DYNO));
+    let sandbox = Sandbox::new();
+    let mut dyno = sandbox.command(Path::new(DYNO));
     dyno.args(["calibrate", "-d", "1s", "--save", "kept"]);
     let dyno = dyno.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let first = soon(|| {
-        let archive = fs::read_dir(place.path().join("kept")).ok()?.next()?.unwrap().path();
+        let archive = fs::read_dir(sandbox.path().join("kept")).ok()?.next()?.unwrap().path();
         archive.join("trials/0000.json").is_file().then_some(())
     });
     let status = Command::new("kill").args(["-INT", &dyno.id().to_string()]).status().unwrap();
@@ -238,11 +247,11 @@ fn interrupted_calibration_saves_loads_only() {
     assert!(first.is_some(), "{}", text(&output));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(text(&output).contains("no ceilings saved"), "{}", text(&output));
-    assert!(!place.path().join("cache/calibration.json").exists());
-    let (status, report) = json_report(&place, &only_in(&place, "kept"));
+    assert!(!sandbox.path().join("cache/calibration.json").exists());
+    let (status, report) = json_report(&sandbox, &only_in(&sandbox, "kept"));
     let trials = report["trials"].as_array().unwrap().len();
     assert!(status == Some(3) && (1..18).contains(&trials), "{status:?}, {trials} trials");
-    place.assert_nothing_is_left_soon();
+    sandbox.assert_nothing_is_left_soon();
 }
 
 /// Returns the process ID of the null responder that this dyno process started.
@@ -257,8 +266,8 @@ fn responder_pid(dyno: u32) -> Option<u32> {
 
 #[test]
 fn calibration_without_responder_fails() {
-    let place = Place::new();
-    let mut dyno = place.command(Path::new(DYNO));
+    let sandbox = Sandbox::new();
+    let mut dyno = sandbox.command(Path::new(DYNO));
     let dyno = dyno
         .args(["calibrate", "-d", "1s"])
         .stdout(Stdio::piped())
@@ -272,15 +281,15 @@ fn calibration_without_responder_fails() {
     assert!(killed.is_some_and(|status| status.success()), "{}", text(&output));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(text(&output).contains("null responder"), "{}", text(&output));
-    assert!(!place.path().join("cache/calibration.json").exists());
+    assert!(!sandbox.path().join("cache/calibration.json").exists());
 }
 
 #[test]
 fn calibration_checks_outputs_first() {
-    let place = Place::new();
-    fs::write(place.path().join("file"), "mine").unwrap();
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path().join("file"), "mine").unwrap();
     for arguments in [["-o", "file/x"], ["--cache", "file"], ["--save", "file"]] {
-        let output = place.dyno(&[&["calibrate"][..], &arguments].concat());
+        let output = sandbox.dyno(&[&["calibrate"][..], &arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         assert!(
             text(&output).contains("file") && !text(&output).contains("ceiling,"),
@@ -288,15 +297,15 @@ fn calibration_checks_outputs_first() {
             text(&output)
         );
     }
-    assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(sandbox.path().join("file")).unwrap(), "mine");
 }
 
 #[test]
 fn every_failed_output_is_reported() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::null();
-    fs::create_dir(place.path().join("out")).unwrap();
-    let mut dyno = place.command(Path::new(DYNO));
+    fs::create_dir(sandbox.path().join("out")).unwrap();
+    let mut dyno = sandbox.command(Path::new(DYNO));
     dyno.args([
         "load",
         &server.url("/plaintext"),
@@ -311,10 +320,10 @@ fn every_failed_output_is_reported() {
     ]);
     dyno.args(["-o", "out/result", "--hlog", "out/log"]);
     let dyno = dyno.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let stream = || fs::read_to_string(place.path().join("stream")).unwrap_or_default();
+    let stream = || fs::read_to_string(sandbox.path().join("stream")).unwrap_or_default();
     let began = soon(|| stream().contains("begin").then_some(()));
-    fs::remove_dir_all(place.path().join("out")).unwrap();
-    fs::remove_dir_all(only_in(&place, "kept")).unwrap();
+    fs::remove_dir_all(sandbox.path().join("out")).unwrap();
+    fs::remove_dir_all(only_in(&sandbox, "kept")).unwrap();
     let output = dyno.wait_with_output().unwrap();
     assert!(began.is_some(), "{}", text(&output));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
@@ -332,33 +341,33 @@ fn every_failed_output_is_reported() {
 
 #[test]
 fn resume_of_saved_load_is_refused() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::null();
     let output =
-        place.dyno(&["load", &server.url("/plaintext"), "-c", "1", "-n", "10", "--save", "kept"]);
+        sandbox.dyno(&["load", &server.url("/plaintext"), "-c", "1", "-n", "10", "--save", "kept"]);
     assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
-    let archive = only_in(&place, "kept");
-    let output = place.dyno(&["run", "--resume", archive.to_str().unwrap()]);
+    let archive = only_in(&sandbox, "kept");
+    let output = sandbox.dyno(&["run", "--resume", archive.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("is not a run of a suite"), "{}", text(&output));
 }
 
 #[test]
 fn trial_of_another_archive_is_refused() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::null();
     let url = server.url("/plaintext");
     let archives = ["one", "two"].map(|name| {
-        let output = place.dyno(&["load", &url, "-n", "200", "--seed", "7", "--save", name]);
+        let output = sandbox.dyno(&["load", &url, "-n", "200", "--seed", "7", "--save", name]);
         assert!(output.status.code().is_some_and(|code| code <= 1), "{}", text(&output));
-        only_in(&place, name)
+        only_in(&sandbox, name)
     });
     for (from, to) in [(0, 1), (1, 0)] {
         let file = archives[to].join("trials/0000.json");
         let own = fs::read(&file).unwrap();
         fs::copy(archives[from].join("trials/0000.json"), &file).unwrap();
         for arguments in [&["report"][..], &["compare", archives[from].to_str().unwrap()]] {
-            let output = place.dyno(&[arguments, &[archives[to].to_str().unwrap()]].concat());
+            let output = sandbox.dyno(&[arguments, &[archives[to].to_str().unwrap()]].concat());
             assert_eq!(output.status.code(), Some(2), "{}", text(&output));
             assert!(text(&output).contains("trials/0000.json"), "{}", text(&output));
             assert!(text(&output).contains("is not within start 0"), "{}", text(&output));

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, Server, send_signal};
+use crate::drive::{DYNO, Sandbox, Server, send_signal};
 
 /// An h2c server is stopped for 1.2 s, with a time-out of 1 s. One request on each connection times
 /// out, and the others on the connection are cancelled. More than a tenth of all requests get no
 /// response, which percentiles must include.
 #[test]
 fn stall_above_timeout_is_in_percentiles() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::streams(&[]);
     let url = server.url("/plaintext");
     let arguments =
         ["load", &url, "--protocol", "h2c", "-c", "16", "-m", "100", "-r", "1000", "-d", "8s"];
-    let mut command = place.command(Path::new(DYNO));
+    let mut command = sandbox.command(Path::new(DYNO));
     command.args(arguments).args(["--timeout", "1s", "--format", "json", "--no-tui"]);
     let load = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     while server.answered().0 < 1500 {
@@ -46,10 +46,10 @@ fn stall_above_timeout_is_in_percentiles() {
 
 /// Runs a closed loop of two seconds. The server or the generator is stopped for one second.
 fn stopped_for_a_second(is_server: bool) -> Value {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::streams(&[]);
     let url = server.url("/plaintext");
-    let mut command = place.command(Path::new(DYNO));
+    let mut command = sandbox.command(Path::new(DYNO));
     command.args([
         "load",
         &url,

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::drive::{Place, Server, text};
+use crate::drive::{Sandbox, Server, text};
 
-fn load(place: &Place, url: &str, arguments: &[&str]) -> (i32, Value) {
+fn load(sandbox: &Sandbox, url: &str, arguments: &[&str]) -> (i32, Value) {
     let mut all = vec!["load", url, "--format", "json", "--expect-body", "Hello, World!"];
     all.extend(arguments);
-    let output = place.dyno(&all);
+    let output = sandbox.dyno(&all);
     let result =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output)));
     (output.status.code().unwrap(), result)
@@ -48,10 +48,10 @@ fn completed_requests_match_server_count() {
     ];
     for driver in ["uring", "epoll"] {
         for shape in shapes {
-            let place = Place::new();
+            let sandbox = Sandbox::new();
             let server = Server::streams(&[]);
             let arguments = [shape, &["--protocol", "h2c", "--driver", driver]].concat();
-            let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
+            let (_, result) = load(&sandbox, &server.url("/plaintext"), &arguments);
             assert_all_correct(&result, &server, &format!("{driver} {shape:?}"));
             let frames = &result["http2"]["frames_in"];
             // The server sends HEADERS and one DATA for each, and the last interval may have begun
@@ -63,8 +63,8 @@ fn completed_requests_match_server_count() {
 
 #[test]
 fn http2_over_tls_is_negotiated_by_alpn() {
-    let place = Place::new();
-    let (cert, key) = certificate(place.path());
+    let sandbox = Sandbox::new();
+    let (cert, key) = certificate(sandbox.path());
     for driver in ["uring", "epoll"] {
         for protocol in ["h2", "auto"] {
             let server = Server::streams(&["--cert", &cert, "--key", &key]);
@@ -83,7 +83,7 @@ fn http2_over_tls_is_negotiated_by_alpn() {
                 "-n",
                 "5000",
             ];
-            let (_, result) = load(&place, &url, &arguments);
+            let (_, result) = load(&sandbox, &url, &arguments);
             assert_all_correct(&result, &server, &format!("{driver} {protocol}"));
             assert_eq!(result["tls"]["alpn"], "h2");
             assert_eq!(number(&result, "/http2/connections"), 4);
@@ -94,11 +94,11 @@ fn http2_over_tls_is_negotiated_by_alpn() {
 #[test]
 fn requests_after_goaway_are_sent_again() {
     for driver in ["uring", "epoll"] {
-        let place = Place::new();
+        let sandbox = Sandbox::new();
         let server = Server::streams(&["--go-away-every", "100"]);
         let arguments =
             ["--protocol", "h2c", "--driver", driver, "-c", "4", "-m", "10", "-n", "5000"];
-        let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
+        let (_, result) = load(&sandbox, &server.url("/plaintext"), &arguments);
         assert_all_correct(&result, &server, driver);
         assert!(number(&result, "/connections/opened") > 40, "{}", result["connections"]);
         assert!(number(&result, "/http2/goaways/NO_ERROR") > 40, "{}", result["http2"]);
@@ -107,10 +107,10 @@ fn requests_after_goaway_are_sent_again() {
 
 #[test]
 fn refused_streams_are_retried_and_resets_counted() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::streams(&["--refuse-every", "10"]);
     let arguments = ["--protocol", "h2c", "-c", "2", "-m", "5", "-n", "2000"];
-    let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
+    let (_, result) = load(&sandbox, &server.url("/plaintext"), &arguments);
     assert_all_correct(&result, &server, "refused");
     let retried = number(&result, "/http2/retried");
     assert_eq!(retried, number(&result, "/http2/streams_refused"));
@@ -118,7 +118,7 @@ fn refused_streams_are_retried_and_resets_counted() {
     assert!((200..=230).contains(&retried), "{retried}");
 
     let server = Server::streams(&["--reset-every", "10"]);
-    let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
+    let (_, result) = load(&sandbox, &server.url("/plaintext"), &arguments);
     assert_eq!(number(&result, "/outcomes/stream_reset"), 200);
     assert_eq!(number(&result, "/http2/resets_in/INTERNAL_ERROR"), 200);
     assert_eq!(number(&result, "/outcomes/ok"), server.answered().0);
@@ -127,10 +127,10 @@ fn refused_streams_are_retried_and_resets_counted() {
 
 #[test]
 fn streams_do_not_exceed_server_limit() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::streams(&["--max-streams", "3"]);
     let arguments = ["--protocol", "h2c", "-c", "2", "-m", "10", "-n", "2000"];
-    let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
+    let (_, result) = load(&sandbox, &server.url("/plaintext"), &arguments);
     assert_all_correct(&result, &server, "few streams");
     assert_eq!(
         result["http2"]["streams"],
@@ -141,13 +141,13 @@ fn streams_do_not_exceed_server_limit() {
 
 #[test]
 fn bodies_wait_for_flow_control_windows() {
-    let place = Place::new();
-    let body = place.path().join("body");
+    let sandbox = Sandbox::new();
+    let body = sandbox.path().join("body");
     std::fs::write(&body, vec![b'x'; 100_000]).unwrap();
     let server = Server::streams(&["--window", "4096"]);
     let body = body.display().to_string();
     let arguments = ["--protocol", "h2c", "-c", "2", "-m", "4", "-n", "200", "--body-file", &body];
-    let (_, result) = load(&place, &server.url("/"), &arguments);
+    let (_, result) = load(&sandbox, &server.url("/"), &arguments);
     assert_all_correct(&result, &server, "bodies");
     assert_eq!(server.answered().1, 200 * 100_000);
     assert!(number(&result, "/http2/window_stall_us/count") >= 200, "{}", result["http2"]);
@@ -155,7 +155,7 @@ fn bodies_wait_for_flow_control_windows() {
 
 #[test]
 fn small_client_windows_lose_no_data() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::streams(&[]);
     let arguments = [
         "--protocol",
@@ -173,7 +173,7 @@ fn small_client_windows_lose_no_data() {
         "--header-table-size",
         "0",
     ];
-    let (_, result) = load(&place, &server.url("/plaintext"), &arguments);
+    let (_, result) = load(&sandbox, &server.url("/plaintext"), &arguments);
     assert_all_correct(&result, &server, "small windows");
     // 13 bytes of body, half a window of 65,535 at a time.
     let updates = number(&result, "/http2/frames_out/WINDOW_UPDATE");
@@ -183,10 +183,10 @@ fn small_client_windows_lose_no_data() {
 /// If the server chooses HTTP/1.1, the load uses it, and the result reports the fallback.
 #[test]
 fn protocol_fallback_is_reported() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::start(&[]);
     let (status, result) =
-        load(&place, &server.url("/plaintext"), &["--protocol", "h2c-upgrade", "-n", "200"]);
+        load(&sandbox, &server.url("/plaintext"), &["--protocol", "h2c-upgrade", "-n", "200"]);
     assert_eq!((status, &result["valid"]), (1, &Value::Bool(false)));
     assert_eq!(number(&result, "/outcomes/ok"), 200);
     assert_eq!(number(&result, "/http2/fallen_back"), number(&result, "/connections/opened"));
@@ -195,7 +195,7 @@ fn protocol_fallback_is_reported() {
 
     // With prior knowledge, a response in HTTP/1.1 is a protocol error.
     let (status, result) =
-        load(&place, &server.url("/plaintext"), &["--protocol", "h2c", "-n", "20"]);
+        load(&sandbox, &server.url("/plaintext"), &["--protocol", "h2c", "-n", "20"]);
     assert_eq!(status, 1);
     assert_eq!(number(&result, "/outcomes/ok"), 0);
 }

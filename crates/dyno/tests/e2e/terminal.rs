@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-use crate::drive::{DYNO, Place, Server, soon};
+use crate::drive::{DYNO, Sandbox, Server, soon};
 
 /// The control sequence for the alternate screen, on which the live view is.
 const SECOND_SCREEN: &str = "\x1b[?1049h";
@@ -81,12 +81,12 @@ fn ended(child: &mut Child) -> Option<ExitStatus> {
 
 #[test]
 fn lost_terminal_preserves_result() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::null();
     let url = format!("http://127.0.0.1:{}/", server.port);
     for is_stdin in [true, false] {
-        let archive = place.path().join(format!("kept-{is_stdin}"));
-        let mut command = place.command(Path::new(DYNO));
+        let archive = sandbox.path().join(format!("kept-{is_stdin}"));
+        let mut command = sandbox.command(Path::new(DYNO));
         command
             .args(["load", &url, "-d", "1h", "-c", "2", "--interval", "100ms", "--save"])
             .arg(&archive);
@@ -103,19 +103,19 @@ fn lost_terminal_preserves_result() {
         assert_eq!(status.code(), Some(3));
         let run = fs::read_dir(&archive).unwrap().next().unwrap().unwrap().path();
         assert_eq!(fs::read_dir(run.join("trials")).unwrap().count(), 1);
-        place.assert_nothing_is_left();
+        sandbox.assert_nothing_is_left();
     }
 }
 
 #[test]
 fn background_load_is_not_stopped_by_terminal() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let server = Server::null();
     let url = format!("http://127.0.0.1:{}/", server.port);
     // A shell with job control, which gives the job a separate process group.
     let mut command = Command::new("sh");
     command.args(["-c", "set -m; \"$@\" & wait $!; echo \"status $?\"", "sh", DYNO, "load", &url]);
-    command.args(["-d", "300ms", "-c", "2"]).env("TMPDIR", place.path());
+    command.args(["-d", "300ms", "-c", "2"]).env("TMPDIR", sandbox.path());
     let (window, mut child) = start(&mut command, true);
     let pieces = follow(&window);
     let status = ended(&mut child);
@@ -127,16 +127,16 @@ fn background_load_is_not_stopped_by_terminal() {
 
 #[test]
 fn path_control_characters_are_escaped() {
-    let place = Place::new();
-    place.run(&["null"], "");
-    let run = place.run_folder().unwrap();
-    let odd = place.path().join("x\x1b]0;pwn\x07y");
+    let sandbox = Sandbox::new();
+    sandbox.run(&["null"], "");
+    let run = sandbox.run_folder().unwrap();
+    let odd = sandbox.path().join("x\x1b]0;pwn\x07y");
     fs::rename(run, &odd).unwrap();
-    let missing = place.path().join("no\x1b]0;pwn\x07ne");
+    let missing = sandbox.path().join("no\x1b]0;pwn\x07ne");
     for arguments in
         [["report".as_ref(), odd.as_os_str()], ["report".as_ref(), missing.as_os_str()]]
     {
-        let mut command = place.command(Path::new(DYNO));
+        let mut command = sandbox.command(Path::new(DYNO));
         let (window, mut child) = start(command.args(arguments), true);
         let pieces = follow(&window);
         assert!(ended(&mut child).is_some());

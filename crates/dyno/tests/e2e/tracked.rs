@@ -9,7 +9,7 @@ use dyno_launch::network::Network;
 use netlink_sys::{Socket, SocketAddr};
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, free_port, not_run, text};
+use crate::drive::{DYNO, Sandbox, free_port, not_run, text};
 
 /// Netlink protocol of netfilter, and the type of a message that creates an entry (ctnetlink).
 const NETLINK_NETFILTER: isize = 12;
@@ -126,17 +126,17 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 
 /// Runs the null responder with one connection per request. `deadline`: time limit of its
 /// readiness.
-fn run_null(place: &Place, deadline: &str) -> (Output, Value) {
-    let subject = place.path().join("subjects/null/subject.toml");
+fn run_null(sandbox: &Sandbox, deadline: &str) -> (Output, Value) {
+    let subject = sandbox.path().join("subjects/null/subject.toml");
     let text = fs::read_to_string(&subject).unwrap();
     assert!(text.contains("deadline = \"20s\""), "{text}");
     fs::write(&subject, text.replace("\"20s\"", &format!("{deadline:?}"))).unwrap();
-    let suite = place.write_suite(&["null"], "");
+    let suite = sandbox.write_suite(&["null"], "");
     let suite_text = fs::read_to_string(&suite).unwrap().replace("\"400ms\"", "\"3s\"");
     fs::write(&suite, format!("{suite_text}requests_per_connection = 1\n")).unwrap();
-    let output = place.dyno(&["run", "suite.toml"]);
-    place.assert_nothing_is_left();
-    (output, place.report())
+    let output = sandbox.dyno(&["run", "suite.toml"]);
+    sandbox.assert_nothing_is_left();
+    (output, sandbox.report())
 }
 
 fn dropped_packets(caveats: &Value) -> Option<&Value> {
@@ -145,8 +145,8 @@ fn dropped_packets(caveats: &Value) -> Option<&Value> {
 
 #[test]
 fn step_that_fills_tracking_table_is_invalid() {
-    let place = Place::new();
-    let Some((output, report)) = with_room(300, || run_null(&place, "20s")) else { return };
+    let sandbox = Sandbox::new();
+    let Some((output, report)) = with_room(300, || run_null(&sandbox, "20s")) else { return };
     let printed = text(&output);
     let facts = &report["run"]["facts"];
     assert_eq!(facts["loopback_tracked"], true, "{facts}");
@@ -178,7 +178,7 @@ fn step_that_fills_tracking_table_is_invalid() {
 
 #[test]
 fn load_that_fills_tracking_table_is_invalid() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let load = || {
         let port = free_port();
         let mut server = Command::new(DYNO)
@@ -191,7 +191,7 @@ fn load_that_fills_tracking_table_is_invalid() {
         }
         let url = format!("http://127.0.0.1:{port}/plaintext");
         let asked = ["-n", "1500", "--requests-per-connection", "1", "--connect-timeout", "1s"];
-        let output = place.dyno(&[&["load", &url, "--format", "json"][..], &asked].concat());
+        let output = sandbox.dyno(&[&["load", &url, "--format", "json"][..], &asked].concat());
         server.kill().unwrap();
         server.wait().unwrap();
         output
@@ -209,8 +209,8 @@ fn load_that_fills_tracking_table_is_invalid() {
 
 #[test]
 fn start_with_full_tracking_table_is_machine_failure() {
-    let place = Place::new();
-    let Some((output, report)) = with_room(0, || run_null(&place, "4s")) else { return };
+    let sandbox = Sandbox::new();
+    let Some((output, report)) = with_room(0, || run_null(&sandbox, "4s")) else { return };
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     let failure = &report["subjects"][0]["failures"][0];
     assert_eq!(failure["kind"], "harness", "{failure}");
@@ -222,9 +222,9 @@ fn start_with_full_tracking_table_is_machine_failure() {
 
 #[test]
 fn doctor_reports_tracking_and_leaves_no_hooks() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let clean = || {
-        let output = place.dyno(&["doctor"]);
+        let output = sandbox.dyno(&["doctor"]);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let _stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (text(&output), setting("nf_conntrack_count"))
@@ -234,7 +234,7 @@ fn doctor_reports_tracking_and_leaves_no_hooks() {
         thread::scope(|scope| scope.spawn(|| network.as_server(clean).unwrap()).join().unwrap());
     assert!(printed.contains("netfilter does not track them"), "{printed}");
     assert_eq!(entries.unwrap_or(0), 0, "nothing is tracked after the check");
-    let Some(printed) = with_room(1000, || text(&place.dyno(&["doctor"]))) else { return };
+    let Some(printed) = with_room(1000, || text(&sandbox.dyno(&["doctor"]))) else { return };
     assert!(printed.contains("tracked (netfilter), which costs time per packet"), "{printed}");
     for (_, command) in dyno_runner::tracking::REMEDIES {
         assert!(printed.contains(command), "{printed}");

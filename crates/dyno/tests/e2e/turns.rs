@@ -4,26 +4,26 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::drive::{Place, text};
+use crate::drive::{Sandbox, text};
 
 /// Runs two subjects in turns of 100 ms, with one step of 800 ms each.
-fn run(place: &Place, subjects: &[&str], repeats: u32) -> (i32, Value) {
-    run_ordered(place, subjects, repeats, "order = \"interleaved\"\nslice = \"100ms\"")
+fn run(sandbox: &Sandbox, subjects: &[&str], repeats: u32) -> (i32, Value) {
+    run_ordered(sandbox, subjects, repeats, "order = \"interleaved\"\nslice = \"100ms\"")
 }
 
 /// Runs two subjects in an order, one step of 800 ms each.
-fn run_ordered(place: &Place, subjects: &[&str], repeats: u32, order: &str) -> (i32, Value) {
+fn run_ordered(sandbox: &Sandbox, subjects: &[&str], repeats: u32, order: &str) -> (i32, Value) {
     let suite = format!(
         "subjects = {subjects:?}\n[suite]\nrepeats = {repeats}\n{order}\nseed = 7\n\
          [[workloads]]\npath = \"/plaintext\"\n\
          expect = {{ status = 200, body = \"Hello, World!\" }}\n\
          [load]\nconnections = [4]\nwarmup = \"400ms\"\nduration = \"800ms\"\ntimeout = \"5s\"\n"
     );
-    fs::write(place.path().join("turns.toml"), suite).unwrap();
-    let output = place.dyno(&["run", "turns.toml"]);
-    assert!(place.run_folder().is_some(), "no run:\n{}", text(&output));
-    place.assert_nothing_is_left();
-    (output.status.code().unwrap(), place.report())
+    fs::write(sandbox.path().join("turns.toml"), suite).unwrap();
+    let output = sandbox.dyno(&["run", "turns.toml"]);
+    assert!(sandbox.run_folder().is_some(), "no run:\n{}", text(&output));
+    sandbox.assert_nothing_is_left();
+    (output.status.code().unwrap(), sandbox.report())
 }
 
 fn trials<'a>(report: &'a Value, subject: &str) -> Vec<&'a Value> {
@@ -32,9 +32,9 @@ fn trials<'a>(report: &'a Value, subject: &str) -> Vec<&'a Value> {
 
 #[test]
 fn servers_in_turns_are_idle_between() {
-    let place = Place::new();
-    place.add_unruly("other", &[], "");
-    let (_, report) = run(&place, &["null", "other"], 2);
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("other", &[], "");
+    let (_, report) = run(&sandbox, &["null", "other"], 2);
     for block in 0..2 {
         let pair = ["null", "other"].map(|subject| trials(&report, subject)[block]);
         let began = pair.map(|trial| trial["turns"]["began_ns"].as_u64().unwrap());
@@ -61,10 +61,10 @@ fn servers_in_turns_are_idle_between() {
 /// In a fixed order, a difference between two subjects may be caused by their positions.
 #[test]
 fn fixed_order_starts_alike_and_ranks_no_subject() {
-    let place = Place::new();
-    place.add_unruly("second", &[], "");
-    place.add_unruly("first", &[], "");
-    let (_, report) = run_ordered(&place, &["second", "first"], 5, "order = \"fixed\"");
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("second", &[], "");
+    sandbox.add_unruly("first", &[], "");
+    let (_, report) = run_ordered(&sandbox, &["second", "first"], 5, "order = \"fixed\"");
     let all = report["trials"].as_array().unwrap();
     let order: Vec<&str> = all.iter().map(|t| t["subject_id"].as_str().unwrap()).collect();
     assert_eq!(order, ["second", "first"].repeat(5));
@@ -78,9 +78,9 @@ fn fixed_order_starts_alike_and_ranks_no_subject() {
 
 #[test]
 fn crash_in_turns_preserves_other_trial() {
-    let place = Place::new();
-    place.add_unruly("bad", &["--mode", "crash", "--after", "300"], "");
-    let (status, report) = run(&place, &["bad", "null"], 1);
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("bad", &["--mode", "crash", "--after", "300"], "");
+    let (status, report) = run(&sandbox, &["bad", "null"], 1);
     assert_eq!(status, 3, "the exit status of a run with a failed subject");
     let [null] = trials(&report, "null")[..] else { panic!("{report:#}") };
     assert_eq!((null["load"]["duration_s"].as_f64(), &null["turns"]), (Some(0.8), &Value::Null));
@@ -98,14 +98,14 @@ const DUET: &str = "subjects = [\"one\", \"null\", \"other\"]\n[suite]\nrepeats 
 
 #[test]
 fn duet_run_reports_cost_per_request() {
-    let place = Place::new();
-    place.add_unruly("one", &[], "");
-    place.add_unruly("other", &[], "");
-    fs::write(place.path().join("duet.toml"), DUET).unwrap();
-    let output = place.dyno(&["run", "duet.toml"]);
-    assert!(place.run_folder().is_some(), "no run:\n{}", text(&output));
-    place.assert_nothing_is_left();
-    let report = place.report();
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("one", &[], "");
+    sandbox.add_unruly("other", &[], "");
+    fs::write(sandbox.path().join("duet.toml"), DUET).unwrap();
+    let output = sandbox.dyno(&["run", "duet.toml"]);
+    assert!(sandbox.run_folder().is_some(), "no run:\n{}", text(&output));
+    sandbox.assert_nothing_is_left();
+    let report = sandbox.report();
     for block in 0..2 {
         let pair = ["one", "other"].map(|subject| trials(&report, subject)[block]);
         let began = pair.map(|trial| trial["duet"]["began_ns"].as_u64().unwrap());
@@ -141,7 +141,7 @@ fn duet_run_reports_cost_per_request() {
         .map(|row| row["metric"].as_str().unwrap())
         .collect();
     assert_eq!(compared, ["server_cpu_us_per_request", "server_memory_bytes"]);
-    let page = fs::read_to_string(place.run_folder().unwrap().join("report.html")).unwrap();
+    let page = fs::read_to_string(sandbox.run_folder().unwrap().join("report.html")).unwrap();
     assert!(page.contains("Side by side"));
 }
 

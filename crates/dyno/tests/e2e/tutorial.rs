@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::drive::{DYNO, Place, not_run, repository};
+use crate::drive::{DYNO, Sandbox, not_run, repository};
 
 /// A fenced block: the text after its fence, and its lines.
 struct Block {
@@ -71,12 +71,12 @@ fn tutorial_commands_print_documented_output() {
     if Command::new("python3").arg("--version").output().is_err() {
         return not_run("the tutorial of docs/guides/your-server.md: no python3");
     }
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let bin = Path::new(DYNO).parent().unwrap().display().to_string();
     let (mut files, mut commands) = (0, 0);
     for Block { info, lines } in blocks() {
         if let Some((_, name)) = info.split_once(' ') {
-            let path = place.path().join(name);
+            let path = sandbox.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, lines.join("\n") + "\n").unwrap();
             files += 1;
@@ -84,7 +84,7 @@ fn tutorial_commands_print_documented_output() {
         }
         assert_eq!(info, "console", "a block must be a file with its name, or commands");
         let typed = lines[0].strip_prefix("$ ").expect("a command first");
-        let mut shell = place.command(Path::new("sh"));
+        let mut shell = sandbox.command(Path::new("sh"));
         let path = std::env::var("PATH").unwrap();
         let output =
             shell.args(["-c", typed]).env("PATH", format!("{bin}:{path}")).output().unwrap();

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, not_run, repository, text};
+use crate::drive::{DYNO, Sandbox, not_run, repository, text};
 
 /// The subjects of the demo suite.
 const DEMO: [&str; 7] =
@@ -20,9 +20,9 @@ fn shell(script: &str) {
 
 #[test]
 fn short_demo_runs_as_ordinary_user() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let root = repository();
-    let here = place.path().display();
+    let here = sandbox.path().display();
     // The user who runs the tests builds the subjects once. The ordinary user owns the results.
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects");
     let built = Command::new(DYNO)
@@ -44,17 +44,17 @@ fn short_demo_runs_as_ordinary_user() {
         .replace("\"800ms\"", "\"300ms\"")
         .replace("[1, 64, 256]", "[1, 16]");
     assert_ne!(suite, short, "the demo suite has another form than expected");
-    fs::write(place.path().join("suite.toml"), short).unwrap();
-    let output = place.dyno_as_ordinary_user(&["run", "suite.toml"]);
+    fs::write(sandbox.path().join("suite.toml"), short).unwrap();
+    let output = sandbox.dyno_as_ordinary_user(&["run", "suite.toml"]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
-    place.assert_nothing_is_left();
+    sandbox.assert_nothing_is_left();
     // Only subjects that this user's tools cannot build are skipped.
     let list =
-        String::from_utf8(place.dyno_as_ordinary_user(&["subjects", "list"]).stdout).unwrap();
+        String::from_utf8(sandbox.dyno_as_ordinary_user(&["subjects", "list"]).stdout).unwrap();
     let unmet: Vec<&str> =
         list.lines().filter(|l| l.contains(" no: ")).filter_map(|l| l.split(' ').next()).collect();
     let unmet: Vec<&str> = unmet.into_iter().filter(|name| DEMO.contains(name)).collect();
-    check(&place.report(), &unmet);
+    check(&sandbox.report(), &unmet);
 }
 
 fn check(report: &Value, unmet: &[&str]) {

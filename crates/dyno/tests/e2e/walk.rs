@@ -71,17 +71,17 @@ pub fn can_make_networks() -> bool {
     refused.is_ok()
 }
 
-/// Builds, walks the plan, and reads what it left in `place`.
-pub fn run(place: &Path, planned: &Planned) -> Run {
-    run_with(place, planned, &mut |_| {})
+/// Builds, walks the plan, and reads what it left in `sandbox`.
+pub fn run(sandbox: &Path, planned: &Planned) -> Run {
+    run_with(sandbox, planned, &mut |_| {})
 }
 
 /// Runs a plan, and calls a function for each event.
-pub fn run_with(place: &Path, planned: &Planned, on_event: &mut dyn FnMut(RunEvent<'_>)) -> Run {
+pub fn run_with(sandbox: &Path, planned: &Planned, on_event: &mut dyn FnMut(RunEvent<'_>)) -> Run {
     let _alone = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
-    let cache = place.join("cache");
+    let cache = sandbox.join("cache");
     let mut planned = planned.clone();
     let builds = prepare(&mut planned, &cache, &supervision, &mut |_| {}).unwrap();
     let header = RunHeader {
@@ -93,7 +93,7 @@ pub fn run_with(place: &Path, planned: &Planned, on_event: &mut dyn FnMut(RunEve
         facts: Facts::default(),
         resumptions: Vec::new(),
     };
-    let dir = RunDir::create(place.join("run"), &header).unwrap();
+    let dir = RunDir::create(sandbox.join("run"), &header).unwrap();
     let mut runner = Runner {
         plan: &planned.plan,
         arms: &planned.arms,

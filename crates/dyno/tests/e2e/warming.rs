@@ -4,12 +4,12 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::drive::{Place, text};
+use crate::drive::{Sandbox, text};
 
 /// Runs one unruly server with these keys of `[load]`. Returns the exit status, the output and the
 /// report.
-fn run(place: &Place, arguments: &[&str], load: &str) -> (Option<i32>, String, Value) {
-    place.add_unruly("bad", arguments, "");
+fn run(sandbox: &Sandbox, arguments: &[&str], load: &str) -> (Option<i32>, String, Value) {
+    sandbox.add_unruly("bad", arguments, "");
     let suite = format!(
         "subjects = [\"bad\"]\n[suite]\nrepeats = 1\nseed = 7\n\
          [[workloads]]\nname = \"text\"\npath = \"/plaintext\"\n[[workloads]]\nname = \"json\"\n\
@@ -17,10 +17,10 @@ fn run(place: &Place, arguments: &[&str], load: &str) -> (Option<i32>, String, V
          [load]\nconnections = [2, 4]\nduration = \"400ms\"\ninterval = \"200ms\"\n\
          timeout = \"1s\"\n{load}"
     );
-    fs::write(place.path().join("suite.toml"), suite).unwrap();
-    let output = place.dyno(&["run", "suite.toml"]);
-    place.assert_nothing_is_left();
-    (output.status.code(), text(&output), place.report())
+    fs::write(sandbox.path().join("suite.toml"), suite).unwrap();
+    let output = sandbox.dyno(&["run", "suite.toml"]);
+    sandbox.assert_nothing_is_left();
+    (output.status.code(), text(&output), sandbox.report())
 }
 
 fn warm_up(report: &Value) -> &Value {
@@ -33,8 +33,8 @@ fn caveats(trial: &Value) -> Vec<&str> {
 
 #[test]
 fn cold_server_is_warmed_with_all_workloads() {
-    let place = Place::new();
-    let (_, message, report) = run(&place, &["--mode", "cold"], "");
+    let sandbox = Sandbox::new();
+    let (_, message, report) = run(&sandbox, &["--mode", "cold"], "");
     let warm_up = warm_up(&report);
     assert_eq!(warm_up["ended"], "steady", "{message}");
     assert!(message.contains("warm after"), "{message}");
@@ -71,9 +71,9 @@ fn cold_server_is_warmed_with_all_workloads() {
 
 #[test]
 fn endless_compilation_ends_warm_up_at_limit() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let (status, message, report) =
-        run(&place, &["--mode", "compiling"], "warmup_limit = \"2s\"\n");
+        run(&sandbox, &["--mode", "compiling"], "warmup_limit = \"2s\"\n");
     assert_eq!(status, Some(1), "{message}");
     assert_eq!(warm_up(&report)["ended"], "limit");
     assert!(message.contains("the limit of its warm-up"), "{message}");
@@ -86,8 +86,8 @@ fn endless_compilation_ends_warm_up_at_limit() {
 
 #[test]
 fn step_after_short_fixed_warm_up_is_invalid() {
-    let place = Place::new();
-    let (status, message, report) = run(&place, &["--mode", "compiling"], "warmup = \"50ms\"\n");
+    let sandbox = Sandbox::new();
+    let (status, message, report) = run(&sandbox, &["--mode", "compiling"], "warmup = \"50ms\"\n");
     assert_eq!(status, Some(1), "{message}");
     assert_eq!(report["subjects"][0]["warm_ups"], Value::Array(Vec::new()));
     assert!(
@@ -98,8 +98,8 @@ fn step_after_short_fixed_warm_up_is_invalid() {
 #[test]
 fn server_failure_in_warm_up_is_reported() {
     for (mode, kind) in [("crash", "crashed"), ("deaf", "deaf")] {
-        let place = Place::new();
-        let (status, message, report) = run(&place, &["--mode", mode, "--after", "300"], "");
+        let sandbox = Sandbox::new();
+        let (status, message, report) = run(&sandbox, &["--mode", mode, "--after", "300"], "");
         assert_eq!(status, Some(3), "{message}");
         let failure = &report["subjects"][0]["failures"][0];
         assert_eq!(failure["kind"], kind, "{failure}");

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::drive::{DYNO, Place, Server, free_port, not_run, soon, text};
+use crate::drive::{DYNO, Sandbox, Server, free_port, not_run, soon, text};
 
 fn samples(output: &[u8]) -> Vec<Value> {
     let text = String::from_utf8(output.to_vec()).unwrap();
@@ -18,15 +18,15 @@ fn samples(output: &[u8]) -> Vec<Value> {
 
 #[test]
 fn watch_by_port_observes_loaded_server() {
-    let (server, place) = (Server::null(), Place::new());
-    let mut load = place.command(DYNO.as_ref());
+    let (server, sandbox) = (Server::null(), Sandbox::new());
+    let mut load = sandbox.command(DYNO.as_ref());
     load.args(["load", &server.url("/plaintext"), "-c", "8", "-d", "6s"])
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let mut load = load.spawn().unwrap();
-    let (port, report) = (server.port.to_string(), place.path().join("watch.html"));
+    let (port, report) = (server.port.to_string(), sandbox.path().join("watch.html"));
     let report = report.to_str().unwrap();
-    let output = place.dyno(&[
+    let output = sandbox.dyno(&[
         "watch", "--port", &port, "-d", "2s", "-i", "500ms", "--format", "json", "--report", report,
     ]);
     assert!(output.status.success(), "{}", text(&output));
@@ -55,9 +55,9 @@ fn watch_by_port_observes_loaded_server() {
 
 #[test]
 fn watch_ends_with_openmetrics_and_reports_server_exit() {
-    let (server, place) = (Server::null(), Place::new());
+    let (server, sandbox) = (Server::null(), Sandbox::new());
     let (port, metrics) = (server.port.to_string(), free_port());
-    let mut watch: Command = place.command(DYNO.as_ref());
+    let mut watch: Command = sandbox.command(DYNO.as_ref());
     watch.args([
         "watch",
         "--port",
@@ -89,11 +89,11 @@ fn watch_ends_with_openmetrics_and_reports_server_exit() {
 
 /// Returns the processes of a shell script at the last sample of `dyno watch`, which runs for 3 s.
 fn processes_at_the_end(script: &str, options: &[&str]) -> u64 {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let mut server = Command::new("setsid").args(["sh", "-c", script]).spawn().unwrap();
     let pid = server.id().to_string();
     let args = ["watch", "--pid", &pid, "-d", "3s", "-i", "250ms", "--format", "json"];
-    let output = place.dyno(&[&args, options].concat());
+    let output = sandbox.dyno(&[&args, options].concat());
     assert!(Command::new("pkill").args(["-9", "-s", &pid]).status().unwrap().success());
     server.wait().unwrap();
     assert!(output.status.success(), "{}", text(&output));
@@ -121,12 +121,12 @@ fn watch_includes_orphaned_process() {
 
 #[test]
 fn watch_without_samples_leaves_no_page() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let mut server = Command::new("sleep").arg("0.5").spawn().unwrap();
-    let (pid, page) = (server.id().to_string(), place.path().join("page.html"));
+    let (pid, page) = (server.id().to_string(), sandbox.path().join("page.html"));
     let page_name = page.to_str().unwrap();
     let reaped = std::thread::spawn(move || server.wait().unwrap());
-    let output = place.dyno(&[
+    let output = sandbox.dyno(&[
         "watch",
         "--pid",
         &pid,
@@ -145,7 +145,7 @@ fn watch_without_samples_leaves_no_page() {
         "{}",
         text(&output)
     );
-    let output = place.dyno(&["watch", "--pid", "1", "--report", "-"]);
+    let output = sandbox.dyno(&["watch", "--pid", "1", "--report", "-"]);
     assert!(
         output.status.code() == Some(2) && text(&output).contains("name a file"),
         "{}",
@@ -156,10 +156,10 @@ fn watch_without_samples_leaves_no_page() {
 /// `dyno watch … --report page.html | head -1`
 #[test]
 fn watch_with_closed_output_completes_its_page() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let pid = std::process::id().to_string();
     let watch = ["watch", "--pid", &pid, "-i", "200ms", "-d", "1400ms", "--outside"];
-    let mut command = place.command(Path::new(DYNO));
+    let mut command = sandbox.command(Path::new(DYNO));
     command.args(watch).args(["--format", "json", "--report", "page.html"]);
     let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut first_line = String::new();
@@ -167,13 +167,13 @@ fn watch_with_closed_output_completes_its_page() {
     assert!(first_line.contains("start_s"), "{first_line}");
     let output = watch.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(141), "{}", text(&output));
-    let page = std::fs::read_to_string(place.path().join("page.html")).unwrap();
+    let page = std::fs::read_to_string(sandbox.path().join("page.html")).unwrap();
     assert!(page.contains("1.4 s") || page.contains("1.40 s"), "the page covers the whole time");
 }
 
 #[test]
 fn missing_target_is_reported_by_name() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let port = free_port().to_string();
     for (asked, says) in [
         (vec!["--port", &port], "no visible process listens"),
@@ -182,7 +182,7 @@ fn missing_target_is_reported_by_name() {
         (vec![], "--port"),
         (vec!["--pid", "1", "-i", "5ms"], "must be at least 100ms"),
     ] {
-        let output = place.dyno(&[&["watch"], &asked[..]].concat());
+        let output = sandbox.dyno(&[&["watch"], &asked[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{asked:?}");
         assert!(text(&output).contains(says), "{asked:?}: {}", text(&output));
     }
@@ -190,7 +190,7 @@ fn missing_target_is_reported_by_name() {
 
 #[test]
 fn watch_reads_sockets_in_other_network() {
-    let (place, port) = (Place::new(), free_port().to_string());
+    let (sandbox, port) = (Sandbox::new(), free_port().to_string());
     let within = format!("ip link set lo up && exec {DYNO} serve-null --port {port}");
     let mut server = Command::new("unshare");
     server.args(["--net", "sh", "-c", &within]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -210,8 +210,8 @@ fn watch_reads_sockets_in_other_network() {
         return not_run("a network of its own: this user may not make one, or there is no ip");
     }
     let output =
-        place.dyno(&["watch", "--pid", &pid, "-d", "300ms", "--format", "json", "--outside"]);
-    let by_port = place.dyno(&["watch", "--port", &port, "-d", "300ms"]);
+        sandbox.dyno(&["watch", "--pid", &pid, "-d", "300ms", "--format", "json", "--outside"]);
+    let by_port = sandbox.dyno(&["watch", "--port", &port, "-d", "300ms"]);
     server.kill().unwrap();
     server.wait().unwrap();
     assert!(output.status.success(), "{}", text(&output));

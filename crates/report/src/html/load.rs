@@ -98,7 +98,7 @@ fn scaling(report: &Report) -> Markup {
             scope,
         ))
         (note("Knee: the number of requests in flight above which throughput hardly rises. It is \
-               empty if the bend is within the noise, or if repeats at or above it do not count \
+               empty if the bend is within the noise, or if repeats at or above it are excluded \
                and may hide more. The Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), \
                is fitted to six levels or more. Below a coefficient: its 95 % interval over \
                launches, from five on, unless the fit holds it at 0. A residual far above the \
@@ -252,10 +252,10 @@ fn page_percentile_with_key(p: &Percentiles, q: f64) -> TableCell {
 }
 
 fn percentile_cell(p: &Percentiles, q: f64, show: fn(&Percentiles, f64) -> String) -> TableCell {
-    let key = match p.place(q) {
-        dyno_analysis::load::place::PercentilePlace::At(us) => Some(us),
-        dyno_analysis::load::place::PercentilePlace::Unanswered(u) => u.longest_wait,
-        dyno_analysis::load::place::PercentilePlace::TooFew => None,
+    let key = match p.value(q) {
+        dyno_analysis::load::percentile_value::PercentileValue::Known(us) => Some(us),
+        dyno_analysis::load::percentile_value::PercentileValue::Unanswered(u) => u.longest_wait,
+        dyno_analysis::load::percentile_value::PercentileValue::TooFew => None,
     };
     let cell = text(show(p, q)).sorted_by(key);
     match p.bounds_at(q) {

@@ -94,7 +94,7 @@ fn table_note(report: &Report) -> String {
     let mut text = format!(
         "Peak: the best median over the steps. Below it: the range of the repeats (from five on, \
          the 95 % interval of their median), and the step, to which place and limit also belong. \
-         ≥: a lower bound, because repeats that do not count may hide a higher peak. Place: the \
+         ≥: a lower bound, because repeats that are excluded may hide a higher peak. Place: the \
          ranks that tests of all pairs leave open. 1–3 is the first, the second or the third. \
          Response times and CPU {reference_step}. Memory: the maximum of all steps. Errors: the \
          sum of all steps. Hover a number for its ratio to the reference. Click a column to sort."

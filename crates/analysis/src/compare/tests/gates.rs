@@ -134,11 +134,11 @@ fn gate_with_uncounted_repeats_is_not_held() {
                 let [why] = &spoilt.not_counted[..] else { panic!("{spoilt:?}") };
                 assert_eq!((why.cause, &why.repeats[..]), (cause, &[1][..]), "{why:?}");
                 let name = if is_b { "B" } else { "A" };
-                let text = format!("1 of 14 repeats of {name} do not count ({}: 1)", why.reason);
+                let text = format!("1 of 14 repeats of {name} are excluded ({}: 1)", why.reason);
                 assert!(cell.sentence.as_ref().unwrap().starts_with(&text), "{cell:?}");
                 assert!(comparison.gates[0].sentence.contains(&text), "{:?}", comparison.gates);
                 assert!(
-                    comparison.answers[0].sentence.ends_with("do not count"),
+                    comparison.answers[0].sentence.ends_with("are excluded"),
                     "{:?}",
                     comparison.answers
                 );
@@ -333,7 +333,7 @@ fn ratio_above_gate_misses_despite_lost_repeats() {
     let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
     assert_eq!(comparison.gates[0].state, GateState::Missed, "{:?}", comparison.gates);
     assert!(
-        comparison.gates[0].sentence.contains("2 of 14 repeats of B do not count"),
+        comparison.gates[0].sentence.contains("2 of 14 repeats of B are excluded"),
         "{:?}",
         comparison.gates
     );
@@ -361,7 +361,7 @@ fn limited_repeats_count_for_cpu_time_only() {
     assert_eq!(counts("server_cpu_us_per_request"), (14, 14, 14));
     assert_eq!(counts("throughput_rps"), (14, 12, 12));
     let sentence = comparison.repeats[0].sentence.as_deref().unwrap();
-    let expected = "2 of 14 repeats of B do not count (the generator was the limit: 2), except \
+    let expected = "2 of 14 repeats of B are excluded (the generator was the limit: 2), except \
                     for CPU time per response";
     assert_eq!(sentence, expected);
     // Nor does it count if other programs used the generator's CPUs.
@@ -371,7 +371,7 @@ fn limited_repeats_count_for_cpu_time_only() {
     let side = |arm| Side { run: &run, report: &disturbed, arm: Some(arm) };
     let comparison = compare(side(0), side(1), &options);
     assert!(comparison.gates.iter().all(|gate| gate.state == GateState::Undecided));
-    // A repeat that does not count for another reason counts for no metric.
+    // A repeat that is excluded for another reason counts for no metric.
     spoil(&mut run, 1, 1, RepeatOutcome::IncorrectResponses);
     let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options);
     assert_eq!(comparison.repeats[0].b.limited, 1);

@@ -261,7 +261,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::FixedOrder,
         severity: Severity::Warning,
-        message: "A drift of the machine is part of every difference between them. This report \
+        message: "A drift of the machine biases every difference between them. This report \
                   ranks no subject and names no cause. Use `order = \"random\"`",
         evidence: r#"{"order": ["a", "a"]}"#,
         trigger: |w| w.set_fixed_order(2),
@@ -302,7 +302,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
-        message: "Some peaks are lower bounds (≥), because some repeats do not count (the \
+        message: "Some peaks are lower bounds (≥), because some repeats are excluded (the \
                   generator was the limit): a, ≥ 8160/s: 3 of 5 at 16 connections.",
         evidence: r#"{"peaks": [{"subject": "a", "workload": "w", "at_least_rps": 8160.0, "steps": [{"step": 1, "at": {"connections": 16, "streams": 1, "pipeline": 1, "rate": null, "schedule": null, "pass": 1}, "refused": 3, "repeats": 5, "reason": "generator_busy"}]}]}"#,
         trigger: |w| {
@@ -316,7 +316,7 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::PeakLowerBound,
         severity: Severity::Warning,
-        message: "some repeats do not count (other programs used the CPUs): a, ≥ 81.6/s: 2 of 5 \
+        message: "some repeats are excluded (other programs used the CPUs): a, ≥ 81.6/s: 2 of 5 \
                   at 16 connections. These servers may reach more, so they are not ranked below \
                   any other. To measure them, end the other programs",
         evidence: "{}",
@@ -543,7 +543,7 @@ impl RunWorld {
     }
 }
 
-/// A step of 16 connections. `refused`: number of its five repeats that do not count.
+/// A step of 16 connections. `refused`: number of its five repeats that are excluded.
 fn open_step(refused: usize) -> OpenStep {
     let at =
         Shape { connections: 16, streams: 1, pipeline: 1, rate: None, schedule: None, pass: 1 };

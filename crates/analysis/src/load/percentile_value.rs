@@ -10,11 +10,11 @@ use serde::Serialize;
 use super::percentiles::{Percentiles, SAMPLES_ABOVE};
 use crate::stats::Repeated;
 
-/// A percentile's place in a distribution.
+/// The value of a percentile, or the reason why it has none.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum PercentilePlace {
+pub enum PercentileValue {
     /// Microseconds.
-    At(f64),
+    Known(f64),
     /// Among the unanswered requests, so above every known time.
     Unanswered(UnansweredShare),
     /// Fewer than [`SAMPLES_ABOVE`] samples lie above it, or the quantile is not recorded.
@@ -44,19 +44,19 @@ impl Percentiles {
         UnansweredShare { share, longest_wait: self.longest_wait }
     }
 
-    /// Returns the place of the percentile of quantile `q` (0 to 1). For 1, the longest time, any
+    /// Returns the percentile of quantile `q` (0 to 1). For 1, the longest time, any
     /// number of samples is enough.
     #[must_use]
-    pub fn place(&self, q: f64) -> PercentilePlace {
+    pub fn value(&self, q: f64) -> PercentileValue {
         if let Some(us) = self.known_value(q) {
-            return PercentilePlace::At(us);
+            return PercentileValue::Known(us);
         }
         let samples_above = self.due() as f64 * (1.0 - q);
         let are_enough = q >= 1.0 || samples_above + 1e-6 >= SAMPLES_ABOVE;
         if are_enough && self.is_unanswered(q) {
-            PercentilePlace::Unanswered(self.unanswered_share())
+            PercentileValue::Unanswered(self.unanswered_share())
         } else {
-            PercentilePlace::TooFew
+            PercentileValue::TooFew
         }
     }
 
@@ -115,7 +115,7 @@ pub struct LoadUnanswered {
 impl LoadUnanswered {
     #[must_use]
     pub fn new(percentiles: &Percentiles) -> LoadUnanswered {
-        let is_unanswered = |q: f64| matches!(percentiles.place(q), PercentilePlace::Unanswered(_));
+        let is_unanswered = |q: f64| matches!(percentiles.value(q), PercentileValue::Unanswered(_));
         LoadUnanswered {
             share: percentiles.unanswered_share().share,
             p50: is_unanswered(0.5),
@@ -146,7 +146,7 @@ impl StepUnanswered {
             |pick: fn(&Percentiles) -> u64| repeats.iter().map(|p| pick(p) as f64).sum::<f64>();
         let (unanswered, due) = (sum(|p| p.unanswered), sum(Percentiles::due));
         let unanswered_repeats = |q: f64| {
-            repeats.iter().filter(|p| matches!(p.place(q), PercentilePlace::Unanswered(_))).count()
+            repeats.iter().filter(|p| matches!(p.value(q), PercentileValue::Unanswered(_))).count()
         };
         StepUnanswered {
             share: if due > 0.0 { unanswered / due } else { 0.0 },
@@ -187,15 +187,15 @@ mod tests {
     }
 
     #[test]
-    fn percentile_place_depends_on_rank_and_sample_count() {
-        let share = |place| match place {
-            PercentilePlace::Unanswered(u) => u.share,
+    fn percentile_value_depends_on_rank_and_sample_count() {
+        let share = |value| match value {
+            PercentileValue::Unanswered(u) => u.share,
             other => panic!("{other:?}"),
         };
-        assert_eq!(share(percentiles(9_410, 590).place(0.99)), 0.059);
+        assert_eq!(share(percentiles(9_410, 590).value(0.99)), 0.059);
         assert_eq!(
-            percentiles(9_900, 100).place(0.99),
-            PercentilePlace::TooFew,
+            percentiles(9_900, 100).value(0.99),
+            PercentileValue::TooFew,
             "rank 9,900 is the last correct response"
         );
         assert!(
@@ -203,24 +203,24 @@ mod tests {
                 && percentiles(9_899, 101).is_unanswered(0.99)
         );
         assert_eq!(
-            percentiles(900, 100).place(0.99),
-            PercentilePlace::TooFew,
+            percentiles(900, 100).value(0.99),
+            PercentileValue::TooFew,
             "of 1,000 samples 10 lie above"
         );
         assert!(percentiles(900, 100).is_unanswered(0.99));
-        assert_eq!(percentiles(0, 0).place(0.5), PercentilePlace::TooFew);
+        assert_eq!(percentiles(0, 0).value(0.5), PercentileValue::TooFew);
         assert_eq!(
-            Percentiles { p99: Some(5.0), ..percentiles(9_990, 10) }.place(0.99),
-            PercentilePlace::At(5.0)
+            Percentiles { p99: Some(5.0), ..percentiles(9_990, 10) }.value(0.99),
+            PercentileValue::Known(5.0)
         );
     }
 
     #[test]
     fn maximum_is_known_only_without_unanswered() {
         let max =
-            |unanswered| Percentiles { max: Some(7.0), ..percentiles(10, unanswered) }.place(1.0);
-        assert_eq!(max(0), PercentilePlace::At(7.0));
-        assert!(matches!(max(1), PercentilePlace::Unanswered(_)));
+            |unanswered| Percentiles { max: Some(7.0), ..percentiles(10, unanswered) }.value(1.0);
+        assert_eq!(max(0), PercentileValue::Known(7.0));
+        assert!(matches!(max(1), PercentileValue::Unanswered(_)));
     }
 
     #[test]
@@ -254,18 +254,18 @@ mod tests {
     }
 
     #[test]
-    fn percentile_place_requires_twenty_samples_above() {
+    fn percentile_value_requires_twenty_samples_above() {
         // A tenth of 200, up to rounding.
-        assert!(matches!(percentiles(100, 100).place(0.9), PercentilePlace::Unanswered(_)));
-        assert_eq!(percentiles(100, 99).place(0.9), PercentilePlace::TooFew);
-        assert!(matches!(percentiles(1_900, 100).place(0.99), PercentilePlace::Unanswered(_)));
+        assert!(matches!(percentiles(100, 100).value(0.9), PercentileValue::Unanswered(_)));
+        assert_eq!(percentiles(100, 99).value(0.9), PercentileValue::TooFew);
+        assert!(matches!(percentiles(1_900, 100).value(0.99), PercentileValue::Unanswered(_)));
         // The maximum needs no samples above it.
-        assert!(matches!(percentiles(3, 1).place(1.0), PercentilePlace::Unanswered(_)));
+        assert!(matches!(percentiles(3, 1).value(1.0), PercentileValue::Unanswered(_)));
         assert!(!percentiles(0, 0).is_unanswered(0.5) && percentiles(0, 1).is_unanswered(0.0));
     }
 
     #[test]
-    fn percentile_place_returns_known_values() {
+    fn percentile_value_returns_known_values() {
         let known = Percentiles {
             p50: Some(1.0),
             p75: Some(2.0),
@@ -279,9 +279,9 @@ mod tests {
         };
         let quantiles = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 1.0];
         for (q, us) in quantiles.into_iter().zip([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) {
-            assert_eq!(known.place(q), PercentilePlace::At(us), "{q}");
+            assert_eq!(known.value(q), PercentileValue::Known(us), "{q}");
         }
-        assert_eq!(known.place(0.6), PercentilePlace::TooFew, "no samples were kept");
+        assert_eq!(known.value(0.6), PercentileValue::TooFew, "no samples were kept");
     }
 
     #[test]
