@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 65ad7859b885ef22fdf949d7d3080566d2941fd785014789a8047e6d5bc5321f
+// Made by types.mjs from docs/schema/report.schema.json 8dc9125c19655d5455339239bc0338a400bfe7cfe2d62e635f5f5e2167c7b24a
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -1485,6 +1485,14 @@ export interface ProtocolComparison {
    * Arm over HTTP/2.
    */
   subject: string;
+  /**
+   * Whether `throughput_ratio` is a bound, because repeats of one side are excluded for reasons
+   * outside of the server. Repeats that only the generator limited are then part of the ratio.
+   */
+  throughput_bound: RatioBound;
+  /**
+   * Unknown if repeats of both sides are excluded for reasons outside of the server.
+   */
   throughput_ratio: Repeated;
   /**
    * Workload over HTTP/2.

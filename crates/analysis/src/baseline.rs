@@ -159,7 +159,7 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
 
 /// Returns the throughput of two cells, block by block. If the ratio is a bound, repeats that only
 /// the generator limited count for the server that may do more: it did at least that.
-fn throughputs(cell: &Cell<'_>, base: &Cell<'_>) -> (Series, Series) {
+pub(crate) fn throughputs(cell: &Cell<'_>, base: &Cell<'_>) -> (Series, Series) {
     let valid = |cell: &Cell<'_>| cell.series(&metric::THROUGHPUT);
     match RatioBound::from_cells(cell, base) {
         RatioBound::AtLeast => (peak::lower_bounds(cell), valid(base)),

@@ -556,7 +556,7 @@ mod tests {
         let reason = effect.reason();
         assert!(reason.contains("a drift of the machine is confounded with cpus"), "{reason}");
         assert!(
-            effect.answers[0].sentence.contains("place in the fixed order"),
+            effect.answers[0].sentence.contains("position in the fixed order"),
             "{:?}",
             effect.answers
         );

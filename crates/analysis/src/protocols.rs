@@ -5,10 +5,12 @@ use dyno_archive::plan::{Arrivals, Plan, Request, Workload};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::baseline::throughputs;
 use crate::cell::CellKey;
 use crate::grid::{Cell, Grid};
 use crate::load::StreamCounts;
-use crate::metric::{CPU, Metric, RESPONSE_P99, THROUGHPUT};
+use crate::metric::{CPU, Metric, RESPONSE_P99};
+use crate::peak::RatioBound;
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
@@ -40,7 +42,11 @@ pub struct ProtocolComparison {
     pub baseline_pipeline: u32,
     /// Number of the pass, counted from 1, if a suite repeats the step.
     pub pass: u32,
+    /// Unknown if repeats of both sides are excluded for reasons outside of the server.
     pub throughput_ratio: Repeated,
+    /// Whether `throughput_ratio` is a bound, because repeats of one side are excluded for reasons
+    /// outside of the server. Repeats that only the generator limited are then part of the ratio.
+    pub throughput_bound: RatioBound,
     pub response_p99_ratio: Repeated,
     pub cpu_per_request_ratio: Repeated,
 }
@@ -73,8 +79,7 @@ fn baseline_workload(plan: &Plan, h2_workload: &Workload) -> Option<usize> {
     })
 }
 
-/// A closed-loop cell, reduced to the valid trials that had the step's number of requests in
-/// flight.
+/// A closed-loop cell, reduced to the trials that had the step's number of requests in flight.
 struct ConcurrencyStep<'a> {
     key: CellKey,
     cell: Cell<'a>,
@@ -90,9 +95,9 @@ impl ConcurrencyStep<'_> {
     }
 }
 
-/// Returns an arm's closed-loop cells with a workload, fewest requests in flight first. Invalid
-/// trials are left out, and trials in which the server allowed fewer streams than the step
-/// requests.
+/// Returns an arm's closed-loop cells with a workload, fewest requests in flight first. Trials in
+/// which the server allowed fewer streams than the step requests are omitted, and cells without a
+/// trial that is valid or that the generator alone limited.
 fn steps<'a>(
     plan: &Plan,
     grid: &Grid<'a>,
@@ -100,13 +105,12 @@ fn steps<'a>(
     workload: usize,
 ) -> Vec<ConcurrencyStep<'a>> {
     let is_closed = |key: &CellKey| plan.load.steps[key.step].arrivals == Arrivals::Closed;
+    let has_rate = |t: &&TrialResult| t.valid || t.is_limited_by_generator();
     let concurrency_step = |(key, cell): (CellKey, &Cell<'a>)| {
         let step = &plan.load.steps[key.step];
         ConcurrencyStep {
             key,
-            cell: cell.select(|t| {
-                t.valid && t.load.http2.as_ref().is_none_or(|h| are_granted(&h.streams))
-            }),
+            cell: cell.select(|t| t.load.http2.as_ref().is_none_or(|h| are_granted(&h.streams))),
             connections: step.connections,
             per_connection: step.streams * step.pipeline,
             pass: step.pass,
@@ -114,7 +118,7 @@ fn steps<'a>(
     };
     let closed = grid.steps(arm, workload).filter(|(key, _)| is_closed(key));
     let mut sorted_steps: Vec<ConcurrencyStep<'a>> =
-        closed.map(concurrency_step).filter(|s| !s.cell.trials().is_empty()).collect();
+        closed.map(concurrency_step).filter(|s| s.cell.trials().iter().any(has_rate)).collect();
     sorted_steps.sort_by_key(|s| (s.total(), s.connections, s.pass));
     sorted_steps
 }
@@ -169,18 +173,28 @@ fn compare(
     pairs.filter_map(|(h2_step, base_step)| comparison(plan, h2_step, base_step)).collect()
 }
 
-/// Compares two steps at equal requests in flight; `None`: the steps have no block in common.
+/// Compares two steps at equal requests in flight; `None`: no ratio is known.
 fn comparison(
     plan: &Plan,
     h2_step: &ConcurrencyStep<'_>,
     base_step: &ConcurrencyStep<'_>,
 ) -> Option<ProtocolComparison> {
-    let has_base_block =
-        |t: &&TrialResult| base_step.cell.trials().iter().any(|b| b.block == t.block);
-    h2_step.cell.trials().iter().copied().find(has_base_block)?;
-    let series =
-        |step: &ConcurrencyStep<'_>, metric: &Metric| step.cell.series(metric).without_turns();
-    let ratio = |metric: &Metric| series(h2_step, metric).ratios_to(&series(base_step, metric));
+    let (cell, base) = (&h2_step.cell, &base_step.cell);
+    let series = |cell: &Cell<'_>, metric: &Metric| cell.series(metric).without_turns();
+    let ratio = |metric: &Metric| series(cell, metric).ratios_to(&series(base, metric));
+    let throughput_bound = RatioBound::from_cells(cell, base);
+    let throughput_ratio = match throughput_bound {
+        RatioBound::Unknown => Repeated::default(),
+        _ => {
+            let (throughput, base_throughput) = throughputs(cell, base);
+            throughput.without_turns().ratios_to(&base_throughput.without_turns())
+        }
+    };
+    let (response_p99_ratio, cpu_per_request_ratio) = (ratio(&RESPONSE_P99), ratio(&CPU));
+    let ratios = [&throughput_ratio, &response_p99_ratio, &cpu_per_request_ratio];
+    if ratios.iter().all(|ratio| ratio.values.is_empty()) {
+        return None;
+    }
     let name = |key: CellKey| plan.workloads[key.workload].name.clone();
     Some(ProtocolComparison {
         server: plan.subject_of(h2_step.key.arm).name.clone(),
@@ -194,9 +208,10 @@ fn comparison(
         baseline_connections: base_step.connections,
         baseline_pipeline: base_step.per_connection,
         pass: h2_step.pass,
-        throughput_ratio: ratio(&THROUGHPUT),
-        response_p99_ratio: ratio(&RESPONSE_P99),
-        cpu_per_request_ratio: ratio(&CPU),
+        throughput_ratio,
+        throughput_bound,
+        response_p99_ratio,
+        cpu_per_request_ratio,
     })
 }
 
@@ -205,7 +220,10 @@ mod tests {
     use dyno_archive::plan::{Launch, Page, Step, Subject, Trial};
     use dyno_archive::{Facts, Protocol};
 
+    use serde_json::json;
+
     use super::*;
+    use crate::caveat::{Caveat, Code, Severity};
     use crate::duet::CoRunners;
     use crate::fixture;
     use crate::trial::trial;
@@ -236,7 +254,16 @@ mod tests {
         plan
     }
 
-    fn compare_repeats(mut plan: Plan, repeats: &[Repeat<'_>]) -> Vec<ProtocolComparison> {
+    fn compare_repeats(plan: Plan, repeats: &[Repeat<'_>]) -> Vec<ProtocolComparison> {
+        compare_limited(plan, repeats, &[])
+    }
+
+    /// Compares repeats. In those of these indices the generator was the limit.
+    fn compare_limited(
+        mut plan: Plan,
+        repeats: &[Repeat<'_>],
+        limited: &[usize],
+    ) -> Vec<ProtocolComparison> {
         let mut results = Vec::new();
         for (index, (id, is_h2, block, (connections, per_connection), responses)) in
             repeats.iter().enumerate()
@@ -271,6 +298,11 @@ mod tests {
             plan.trials.push(Trial { launch, arm, workload: usize::from(*is_h2), step, seed: 0 });
             results.push(trial(&plan, &Facts::default(), None, &record, &CoRunners::default()));
         }
+        for index in limited {
+            let busy = Caveat::new(Code::GeneratorBusy, Severity::Invalid, "".into(), json!({}));
+            results[*index].caveats.push(busy);
+            results[*index].valid = false;
+        }
         protocols(&plan, &Grid::new(&results))
     }
 
@@ -295,6 +327,24 @@ mod tests {
         assert_eq!((c.baseline_connections, c.baseline_pipeline), (100, 1));
         assert_eq!(c.throughput_ratio.values, [2.0, 1.5]);
         assert_eq!(c.cpu_per_request_ratio.values, [0.0; 0]);
+    }
+
+    /// The generator limits the fastest repeats of one protocol or of both.
+    #[test]
+    fn limited_repeats_make_protocol_ratio_a_bound() {
+        let h1 = (1..=5).map(|block| ("a", OVER_H1, block, (10, 1), 1000 + u64::from(block)));
+        let h2 = (1..=5).map(|block| ("a", OVER_H2, block, (1, 10), 1000));
+        let repeats: Vec<Repeat<'_>> = h1.chain(h2).collect();
+        let compared = |limited: &[usize]| {
+            let comparisons = compare_limited(plan(&["a"]), &repeats, limited);
+            let [c] = comparisons.as_slice() else { panic!("{comparisons:?}") };
+            (c.throughput_bound, c.throughput_ratio.values.len(), c.throughput_ratio.median)
+        };
+        assert_eq!(compared(&[]), (RatioBound::Exact, 5, Some(1000.0 / 1003.0)));
+        assert_eq!(compared(&[2, 3, 4]), (RatioBound::AtMost, 5, Some(1000.0 / 1003.0)));
+        assert_eq!(compared(&[5, 6, 7]), (RatioBound::AtLeast, 5, Some(1000.0 / 1003.0)));
+        let both = compare_limited(plan(&["a"]), &repeats, &[2, 3, 4, 5, 6, 7]);
+        assert!(both.iter().all(|c| c.throughput_ratio.values.is_empty()), "{both:?}");
     }
 
     #[test]

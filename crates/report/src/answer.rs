@@ -351,9 +351,9 @@ fn medians_of(repeats: impl Iterator<Item = usize> + Clone) -> Option<String> {
 }
 
 /// Key of a comparison. Comparisons of several servers with an equal key share one clause.
-fn clause_key(c: &ProtocolComparison) -> (&str, &str, [u32; 4]) {
+fn clause_key(c: &ProtocolComparison) -> (&str, &str, [u32; 4], RatioBound) {
     let shape = [c.connections, c.streams, c.baseline_connections, c.baseline_pipeline];
-    (&c.workload, &c.baseline, shape)
+    (&c.workload, &c.baseline, shape, c.throughput_bound)
 }
 
 fn protocol_clause(
@@ -367,7 +367,12 @@ fn protocol_clause(
         ratios.iter().copied().reduce(pick).map(ratio).unwrap_or_default()
     };
     let (low, high) = (extreme(f64::min), extreme(f64::max));
-    let factor = if low == high { low } else { format!("{low} to {high}") };
+    let factor = match first.throughput_bound {
+        RatioBound::AtLeast => format!("at least {low}"),
+        RatioBound::AtMost => format!("at most {high}"),
+        RatioBound::Exact | RatioBound::Unknown if low == high => low,
+        RatioBound::Exact | RatioBound::Unknown => format!("{low} to {high}"),
+    };
     let mut servers: Vec<&str> = group.iter().map(|c| c.server.as_str()).collect();
     servers.sort_unstable();
     servers.dedup();

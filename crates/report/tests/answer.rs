@@ -357,6 +357,7 @@ fn h2_comparison(
         baseline_pipeline: base.1,
         pass: 1,
         throughput_ratio: Repeated::new(ratios.to_vec()),
+        throughput_bound: RatioBound::Exact,
         response_p99_ratio: Repeated::default(),
         cpu_per_request_ratio: Repeated::default(),
     }
@@ -400,6 +401,13 @@ fn protocols_are_compared_at_equal_requests_in_flight() {
          variants of slow)."
     );
     assert_eq!(protocols_sentence(&[fast(&[])]), "", "without a ratio");
+    let bound =
+        |throughput_bound| ProtocolComparison { throughput_bound, ..fast(&[2.0, 2.0, 3.0]) };
+    for (bound, factor) in
+        [(bound(RatioBound::AtLeast), "at least 2.00"), (bound(RatioBound::AtMost), "at most 2.00")]
+    {
+        assert!(protocols_sentence(&[bound]).contains(&format!("h2 served {factor} times")));
+    }
     let control = sentences_after(|r| {
         r.subjects.iter_mut().find(|s| s.id == "fast").unwrap().control = true;
         r.protocols = vec![fast(&[2.0; 3]), slow.clone()];

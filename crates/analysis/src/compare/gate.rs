@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::order::Confounding;
 use super::repeats::{
-    Failures, excess_failures, excused_share, p_of_failures, unrecorded_controls,
+    Failures, excess_failures, excused_share, p_of_failures, unestimated_control,
+    unrecorded_controls,
 };
 use super::starts::{self, StartTest};
 use super::verdict::with_differences;
@@ -233,7 +234,8 @@ struct GateCell<'a> {
     losses: (Failures, Failures),
     /// All starts of the server; `None`: `b` does not have it.
     starts: Option<StartTest<'a>>,
-    unrecorded: Option<&'a str>,
+    /// Why no control can show whether the machine changed, if records or values of it are missing.
+    missing_control: Option<String>,
 }
 
 /// A test of a gate.
@@ -320,7 +322,13 @@ impl<'a> GateCell<'a> {
             starts: evidence.starts.iter().copied().find(|test| {
                 (&test.server.subject_a, &test.server.subject_b) == (&row.subject_a, &row.subject_b)
             }),
-            unrecorded: evidence.unrecorded.as_deref(),
+            missing_control: evidence.unrecorded.clone().or_else(|| {
+                let is_estimated = |other: &ComparisonRow| {
+                    other.control && other.metric == row.metric && other.estimate.is_some()
+                };
+                let is_estimated = evidence.rows.iter().any(is_estimated);
+                unestimated_control(evidence.repeats, gate.metric, is_estimated)
+            }),
         }
     }
 
@@ -417,12 +425,14 @@ impl<'a> GateCell<'a> {
                 );
                 (GateState::Undecided, Some(text))
             }
-            (state, _) => match self.unrecorded.filter(|_| state == GateState::Held) {
-                Some(reason) => {
-                    (GateState::Undecided, Some(self.with_repeats(format!("{text}; {reason}"))))
+            (state, _) => {
+                match self.missing_control.as_ref().filter(|_| state == GateState::Held) {
+                    Some(reason) => {
+                        (GateState::Undecided, Some(self.with_repeats(format!("{text}; {reason}"))))
+                    }
+                    None => (state, Some(self.with_repeats(text))),
                 }
-                None => (state, Some(self.with_repeats(text))),
-            },
+            }
         }
     }
 

@@ -64,10 +64,10 @@ pub struct SideRepeats {
     /// Uncounted repeats of which only the generator's capacity was the limit. They count for CPU
     /// time per response.
     pub limited: usize,
-    /// Counted repeats in which requests failed: at most one request in a hundred, or the repeat
-    /// would not count.
+    /// Counted and limited repeats in which requests failed: at most one request in a hundred, or
+    /// the repeat would be invalid for that reason.
     pub with_failures: usize,
-    /// Requests that failed in the repeats that count, and all that were due in them.
+    /// Requests that failed in these repeats, and all that were due in them.
     pub failed_requests: u64,
     pub requests: u64,
 }
@@ -132,13 +132,16 @@ impl SideRepeats {
                 continue;
             };
             result.served += usize::from(trial.is_some() && cause == Cause::Measurement);
-            result.limited += usize::from(trial.is_some_and(|t| t.has_known_cost()));
+            if let Some(limited) = trial.filter(|trial| trial.has_known_cost()) {
+                result.limited += 1;
+                result.count_requests(limited);
+            }
             result.add_uncounted(cause, reason, block);
         }
         result
     }
 
-    /// Adds the requests of a counted repeat. The failed requests of a control that refuses
+    /// Adds the requests of a counted or limited repeat. The failed requests of a control that refuses
     /// connections are intended, and not added.
     fn count_requests(&mut self, trial: &TrialResult) {
         let failed = if trial.refused { 0 } else { trial.load.failed_requests() };
@@ -176,16 +179,20 @@ impl SideRepeats {
         Failures { failed, all: failed + self.counted + self.served }
     }
 
-    /// Returns the number of counted repeats with failed requests, of all counted repeats.
+    /// Returns the number of repeats with failed requests, of all counted and limited repeats. A
+    /// generator at its limit does not make a server fail.
     pub(super) const fn losses(&self) -> Failures {
-        Failures { failed: self.with_failures, all: self.counted }
+        Failures { failed: self.with_failures, all: self.counted + self.limited }
     }
 
     /// `8 of 1000 requests of B failed, in 2 of 5 repeats`.
     fn losses_in_words(&self, name: &str) -> String {
         format!(
             "{} of {} requests of {name} failed, in {} of {} repeats",
-            self.failed_requests, self.requests, self.with_failures, self.counted
+            self.failed_requests,
+            self.requests,
+            self.with_failures,
+            self.losses().all
         )
     }
 
@@ -307,6 +314,24 @@ pub(super) fn largest_excess(pairs: impl Iterator<Item = (Failures, Failures)>) 
     pairs.map(|(a, b)| b.share() - a.share()).fold(0.0, f64::max)
 }
 
+/// Describes a control whose repeats were excluded so often that its metric has no estimate
+/// (`is_estimated`) in any cell. It then cannot show whether the machine changed. A control that
+/// refuses all connections has no values by design, and no excluded repeats.
+pub(super) fn unestimated_control(
+    cells: &[CellRepeats],
+    metric: &Metric,
+    is_estimated: bool,
+) -> Option<String> {
+    let is_short = |cell: &&CellRepeats| cell.control && !cell.are_all_counted_for(metric);
+    let cell = cells.iter().find(is_short).filter(|_| !is_estimated)?;
+    let excluded = cell.count_in_words().unwrap_or_else(|| "B did not plan this step".into());
+    Some(format!(
+        "too few repeats of the control {} count, so it cannot show whether the machine changed \
+         ({excluded})",
+        cell.subject_a
+    ))
+}
+
 /// Describes a control whose archive lacks records, and which therefore cannot show whether the
 /// machine changed. `None`: the archives have all records of all controls.
 pub(super) fn unrecorded_controls(cells: &[CellRepeats]) -> Option<String> {
@@ -321,10 +346,10 @@ pub(super) fn unrecorded_controls(cells: &[CellRepeats]) -> Option<String> {
 
 /// Returns the failures that remain if the machine caused this share of all repeats to fail.
 pub(super) fn excess_failures(share: f64, counts: Failures) -> Failures {
-    Failures {
-        failed: counts.failed.saturating_sub((share * counts.all as f64).ceil() as usize),
-        ..counts
-    }
+    /// Larger than the rounding of a difference of shares, and smaller than the share of a repeat.
+    const ROUNDING: f64 = 1e-9;
+    let excused = (share * counts.all as f64 - ROUNDING).ceil().max(0.0) as usize;
+    Failures { failed: counts.failed.saturating_sub(excused), ..counts }
 }
 
 /// Returns the blocks, from 1, of planned launches. If the run ended because its question was
@@ -371,5 +396,22 @@ fn missing_cause(side: Side<'_>, key: CellKey, block: u32) -> (Cause, String) {
         }
         Some(failure) => (Cause::Measurement, failure.failure.kind.name().into()),
         None => (Cause::NoRecord, "no record in the archive".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 0.8 − 0.6 is a little more than 0.2 as a floating-point number.
+    #[test]
+    fn excused_share_is_not_rounded_up_by_an_ulp() {
+        let controls = [(Failures { failed: 3, all: 5 }, Failures { failed: 4, all: 5 })];
+        let excused = largest_excess(controls.into_iter());
+        let of_five = |failed| excess_failures(excused, Failures { failed, all: 5 }).failed;
+        assert_eq!([5, 1, 0].map(of_five), [4, 0, 0]);
+        // A share of a repeat excuses the whole repeat.
+        assert_eq!(excess_failures(0.01, Failures { failed: 5, all: 5 }).failed, 4);
+        assert_eq!(excess_failures(0.0, Failures { failed: 5, all: 5 }).failed, 5);
     }
 }

@@ -79,8 +79,10 @@ impl SideStarts {
             || trials.iter().any(|trial| {
                 // The machine may have dropped the packets of these requests.
                 let is_excused = trial.caveats.iter().any(|c| c.code == Code::DroppedPackets);
+                // A generator at its limit does not make a server fail.
+                let is_counted = trial.valid || trial.has_known_cost();
                 let has_failed_requests =
-                    trial.valid && !trial.refused && trial.load.failed_requests() > 0;
+                    is_counted && !trial.refused && trial.load.failed_requests() > 0;
                 trial.has_lost() || has_failed_requests && !is_excused
             });
         let warm_ups = subject.map_or(&[][..], |subject| &subject.warm_ups).iter();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_analysis::load::Http2Result;
+use dyno_analysis::peak::RatioBound;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::Repeated;
@@ -146,7 +147,7 @@ fn by_protocol(report: &Report) -> Markup {
         h3 { "By protocol" } "\n"
         (note("The same request to the same server with equally many requests in flight: ratios to \
                HTTP/1.1, one per repeat. HTTP/2 needs fewer connections for that, which is part of \
-               the comparison."))
+               the comparison. ≥, ≤: bounds, because repeats of one side are excluded."))
         (by_protocol_table(report))
     }
 }
@@ -177,7 +178,7 @@ const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 9] = [
     ("#Streams", &|c| count_cell(u64::from(c.streams))),
     ("#HTTP/1.1 connections", &|c| count_cell(u64::from(c.baseline_connections))),
     ("#HTTP/1.1 pipeline", &|c| count_cell(u64::from(c.baseline_pipeline))),
-    ("#Requests/s, ratio", &|c| ratios_cell(&c.throughput_ratio)),
+    ("#Requests/s, ratio", &|c| throughput_ratios_cell(c)),
     ("#Response p99, ratio", &|c| ratios_cell(&c.response_p99_ratio)),
     ("#CPU per request, ratio", &|c| ratios_cell(&c.cpu_per_request_ratio)),
 ];
@@ -198,9 +199,24 @@ fn baseline_text(c: &ProtocolComparison) -> String {
     }
 }
 
+/// Cell with the ratio of throughput of each pair of repeats, marked if they are bounds.
+fn throughput_ratios_cell(c: &ProtocolComparison) -> TableCell {
+    let mark = match c.throughput_bound {
+        RatioBound::AtLeast => "≥ ",
+        RatioBound::AtMost => "≤ ",
+        RatioBound::Exact | RatioBound::Unknown => "",
+    };
+    marked_ratios_cell(mark, &c.throughput_ratio)
+}
+
 /// Cell with the ratio of each pair of repeats.
 fn ratios_cell(q: &Repeated) -> TableCell {
-    let ratios: Vec<String> = q.values.iter().map(|r| two_places(*r)).collect();
+    marked_ratios_cell("", q)
+}
+
+fn marked_ratios_cell(mark: &str, q: &Repeated) -> TableCell {
+    let ratios: Vec<String> =
+        q.values.iter().map(|r| format!("{mark}{}", two_places(*r))).collect();
     text(ratios.join("  ")).sorted_by(q.median)
 }
 

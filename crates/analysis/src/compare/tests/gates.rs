@@ -268,23 +268,53 @@ fn contract_broken_after_last_step_misses_gates() {
     assert!(comparison.notes.iter().any(|note| note.contains("1 of 5 starts of B")));
 }
 
-/// The control became twice as fast between two runs, and the server did not. Only the records of
+/// The control became twice as fast between two runs, and the server did not. Only the repeats of
 /// the control show that the server became slower relative to its machine.
 #[test]
-fn missing_control_records_leave_gate_undecided() {
+fn missing_control_repeats_leave_gate_undecided() {
     let before = run_with_servers("r", &[("x", FOURTEEN), ("null", FOURTEEN)]);
     let twice: Vec<u64> = FOURTEEN.iter().map(|n| n * 2).collect();
     let after = run_with_servers("s", &[("x", FOURTEEN), ("null", &twice)]);
-    let state = |removed: usize| {
-        let mut after = after.clone();
-        spoil(&mut after, 1, removed, RepeatOutcome::Removed);
-        let comparison = compare_runs((&before, Some(0)), (&after, Some(0)), &throughput_gate());
-        (comparison.gates[0].state, comparison.gates[0].sentence.clone())
-    };
-    for removed in [0, 1, 9, 13, 14] {
-        let (state, sentence) = state(removed);
-        assert_eq!(state, GateState::Undecided, "{removed} removed: {sentence}");
+    for outcome in [RepeatOutcome::Removed, RepeatOutcome::HarnessFailed, RepeatOutcome::Crashed] {
+        for spoilt in [0, 1, 9, 10, 13, 14] {
+            let mut after = after.clone();
+            spoil(&mut after, 1, spoilt, outcome);
+            let comparison =
+                compare_runs((&before, Some(0)), (&after, Some(0)), &throughput_gate());
+            let GateResult { state, sentence, .. } = &comparison.gates[0];
+            assert_eq!(*state, GateState::Undecided, "{spoilt} {outcome:?}: {sentence}");
+        }
     }
+}
+
+/// The generator limits all repeats, and a server fails two requests of each. The repeats count for
+/// CPU time, and with it their failed requests.
+#[test]
+fn failed_requests_of_limited_repeats_miss_cpu_gate() {
+    let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
+    let arms: Vec<usize> = run.header.plan.trials.iter().map(|trial| trial.arm).collect();
+    for trial in &mut run.trials {
+        let load = &mut trial.load;
+        load.samples = fixture::record_with_threads(&[(100, 0)]).samples;
+        if arms[trial.trial] == 1 {
+            load.books.failed += 2;
+            load.books.started += 2;
+            load.books.scheduled += 2;
+            (0..2).for_each(|_| load.intervals[0].outcomes.count(dyno_archive::Outcome::Reset));
+        }
+    }
+    spoil(&mut run, 0, 14, RepeatOutcome::GeneratorBusy);
+    spoil(&mut run, 1, 14, RepeatOutcome::GeneratorBusy);
+    let options = ComparisonOptions {
+        gates: Gate::parse("cpu_us_per_request>+50%").unwrap(),
+        ..ComparisonOptions::default()
+    };
+    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options);
+    let GateResult { state, sentence, .. } = &comparison.gates[0];
+    assert_eq!(*state, GateState::Missed, "{sentence}");
+    assert!(sentence.contains("14 of 14 compared with 0 of 14"), "{sentence}");
+    let starts = &comparison.starts[0];
+    assert_eq!((starts.a.with_failures, starts.b.with_failures), (0, 14));
 }
 
 /// The test of failures includes failures of the server only.
@@ -465,7 +495,7 @@ fn early_stopped_run_is_complete() {
     }
     let duet_sentence = |run: &Run| report(run).duets[0].answers[0].sentence.clone();
     assert_eq!(report(&run).run.answered_after, Some(14));
-    assert!(!duet_sentence(&run).contains("not count"), "{}", duet_sentence(&run));
+    assert!(!duet_sentence(&run).contains("excluded"), "{}", duet_sentence(&run));
     let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
     assert_eq!(
         (comparison.repeats[0].b.planned, comparison.gates[0].state),
@@ -474,7 +504,7 @@ fn early_stopped_run_is_complete() {
     );
     // Without the stop rule the same archive belongs to an unfinished run.
     run.header.plan.stop = None;
-    assert!(duet_sentence(&run).contains("not count"), "{}", duet_sentence(&run));
+    assert!(duet_sentence(&run).contains("excluded"), "{}", duet_sentence(&run));
     let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &throughput_gate());
     assert_eq!(
         (comparison.repeats[0].b.without_record(), comparison.gates[0].state),
