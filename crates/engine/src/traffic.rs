@@ -23,6 +23,8 @@ pub struct Traffic {
     has_expect_continue: bool,
     /// Bytes in the header table of an HTTP/2 peer for the fields that all requests share.
     shared_bytes: u32,
+    /// Number of the first request, as [`RequestPart::Sequence`] shows it.
+    first_number: u64,
     choice: Choice,
 }
 
@@ -70,6 +72,11 @@ impl CompiledRequest {
     pub fn from_bytes(bytes: &[u8], kind: RequestKind, expect: Expectation) -> CompiledRequest {
         let template = Template::Fixed(Arc::from(bytes));
         CompiledRequest { template, upgrade: None, stream: None, kind, expect }
+    }
+
+    /// Whether responses have checks that the load makes for a sample only.
+    fn is_fully_checked(&self) -> bool {
+        !self.expect.full_checks.is_empty()
     }
 }
 
@@ -147,7 +154,8 @@ pub struct Draws {
     /// Chooses among requests.
     rng: Rng,
     seed: u64,
-    worker: u64,
+    /// Number of its first request.
+    first_number: u64,
     step: u64,
     /// Intended start of the next request, nanoseconds since the load began; for
     /// [`RequestPart::Intended`].
@@ -214,7 +222,37 @@ impl Traffic {
             .collect();
         let has_closing = traits.iter().any(|traits| traits.closes);
         let has_expect_continue = traits.iter().any(|traits| traits.expects_continue);
-        Traffic { requests, traits, has_closing, has_expect_continue, shared_bytes: 0, choice }
+        let first_number =
+            requests.iter().filter(|request| request.is_fully_checked()).count() as u64;
+        Traffic {
+            requests,
+            traits,
+            has_closing,
+            has_expect_continue,
+            shared_bytes: 0,
+            first_number,
+            choice,
+        }
+    }
+
+    /// Returns the traffic of a trial of each request that has full checks, with the request's
+    /// index. Trials are sent before the load and take the first numbers, so that a server that
+    /// accepts each number once accepts the load as well.
+    pub fn trials(&self) -> impl Iterator<Item = (usize, Traffic)> {
+        let requests = self.requests.iter().enumerate();
+        (0..).zip(requests.filter(|(_, request)| request.is_fully_checked())).map(
+            |(first_number, (index, request))| {
+                let single = Traffic::single(request.clone()).with_shared_bytes(self.shared_bytes);
+                (index, Traffic { first_number, ..single })
+            },
+        )
+    }
+
+    /// Creates the draws of worker `worker` of `workers`: its own random numbers, and every
+    /// `workers`-th request number.
+    #[must_use]
+    pub fn draws(&self, seed: u64, worker: u64, workers: u64) -> Draws {
+        Draws { first_number: self.first_number + worker, ..Draws::new(seed, worker, workers) }
     }
 
     /// Sets the number of bytes that the shared fields of the stream templates take in the header
@@ -335,7 +373,15 @@ impl Draws {
     #[must_use]
     pub fn new(seed: u64, worker: u64, workers: u64) -> Draws {
         let rng = Rng::new(seed ^ (worker + 1).wrapping_mul(0xA076_1D64_78BD_642F));
-        Draws { rng, seed, worker, step: workers, drawn: 0, intended_ns: 0, scratch: Vec::new() }
+        Draws {
+            rng,
+            seed,
+            first_number: worker,
+            step: workers,
+            drawn: 0,
+            intended_ns: 0,
+            scratch: Vec::new(),
+        }
     }
 
     /// Returns the values and random numbers of the request of `draw`: the same for each retry. A
@@ -351,7 +397,7 @@ impl Draws {
             let last = self.drawn - 1;
             last - (last.wrapping_sub(u64::from(draw.0)) & u64::from(!Draw::DRAWN))
         };
-        let number = self.worker + index * self.step;
+        let number = self.first_number + index * self.step;
         // Mixed twice: otherwise the sequences of neighbouring requests would be shifted copies of
         // each other.
         let mut mixer =
@@ -533,6 +579,7 @@ fn put_uuid(rng: &mut Rng, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::expect::FullChecks;
 
     fn render(head: Vec<RequestPart>, body: Vec<RequestPart>, draws: &mut Draws) -> String {
         let mut memory = Vec::new();
@@ -558,6 +605,30 @@ mod tests {
         let requests: Vec<String> =
             (0..4).map(|_| render(head.clone(), body.clone(), &mut draws)).collect();
         assert_eq!(requests, ["n=1 l=3\n<1>", "n=4 l=3\n<4>", "n=7 l=3\n<7>", "n=10 l=4\n<10>"]);
+    }
+
+    #[test]
+    fn trials_take_numbers_before_those_of_load() {
+        let request = |full_checks: FullChecks| CompiledRequest {
+            template: Template::Varying { head: vec![RequestPart::Sequence], body: vec![] },
+            expect: Expectation { full_checks: full_checks.into(), ..Expectation::default() },
+            ..CompiledRequest::from_bytes(b"", RequestKind::Other, Expectation::default())
+        };
+        let check = || FullChecks { contains: Some(b"x".to_vec()), ..FullChecks::default() };
+        let requests = [check(), FullChecks::default(), check()].map(|checks| (request(checks), 1));
+        let traffic = Traffic::new(requests.into()).unwrap();
+        let numbers = |traffic: &Traffic, worker: u64, workers: u64| {
+            let mut draws = traffic.draws(1, worker, workers);
+            let mut buffer = Vec::new();
+            [0; 2].map(|_| {
+                let bytes = traffic.requests()[0].template.bytes(&mut draws, &mut buffer);
+                std::str::from_utf8(bytes).unwrap().parse::<u64>().unwrap()
+            })
+        };
+        let trials: Vec<(usize, u64)> =
+            traffic.trials().map(|(index, trial)| (index, numbers(&trial, 0, 1)[0])).collect();
+        assert_eq!(trials, [(0, 0), (2, 1)]);
+        assert_eq!([numbers(&traffic, 0, 2), numbers(&traffic, 1, 2)], [[2, 4], [3, 5]]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use dyno_archive::plan::{DriverKind, Priority};
 use dyno_contract::tls::TlsOptions;
 use dyno_driver::{Endpoint, Epoll, PeerAddress, Uring, sys};
 use dyno_engine::schedule::Stripe;
-use dyno_engine::{Draws, Driver, Instant, Schedule, Stop, Worker, WorkerConfig, WorkerReport};
+use dyno_engine::{Driver, Instant, Schedule, Stop, Worker, WorkerConfig, WorkerReport};
 use dyno_launch::{set_affinity, set_realtime};
 
 use super::LoadSpec;
@@ -350,7 +350,7 @@ pub(super) fn config(spec: &LoadSpec, k: u32, workers: u32) -> Result<WorkerConf
         },
         total: spec.load.requests.map(share),
         traffic: spec.traffic.clone(),
-        draws: Draws::new(spec.seed, stripe.worker, stripe.workers),
+        draws: spec.traffic.draws(spec.seed, stripe.worker, stripe.workers),
         check_one_in: spec.load.check_one_in,
         policy: spec.policy(),
         tls: spec.tls.as_ref().map(TlsOptions::configure).transpose()?,

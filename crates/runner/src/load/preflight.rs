@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dyno_archive::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step};
 use dyno_driver::PeerAddress;
-use dyno_engine::{SpinPolicy, Traffic};
+use dyno_engine::SpinPolicy;
 use dyno_launch::raise_open_files;
 
 use super::{LoadSpec, MonitoredLoad, StopWhen, run};
@@ -16,14 +16,9 @@ use crate::limits::RESERVED_FILES;
 /// Fully checks one response to each request of which the load fully checks only a sample. `Err`: a
 /// response is incorrect or missing.
 pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
-    for (i, request) in spec.traffic.requests().iter().enumerate() {
-        if request.expect.full_checks.is_empty() {
-            continue;
-        }
+    for (i, traffic) in spec.traffic.trials() {
         let one_request = LoadSpec {
-            traffic: Arc::new(
-                Traffic::single(request.clone()).with_shared_bytes(spec.traffic.shared_bytes()),
-            ),
+            traffic: Arc::new(traffic),
             page_connections: None,
             load: Load {
                 check_one_in: 1,
