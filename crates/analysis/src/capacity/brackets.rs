@@ -140,7 +140,12 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
             .filter(|(trial, (_, verdict))| trial.valid || *verdict != ObjectiveVerdict::Kept)
             .filter(|(trial, _)| !trial.has_excuse())
             .map(|(_, vote)| vote)
-            .chain(failed_starts((plan, grid), &subjects[key.arm], key).map(start_failure_vote))
+            .chain(
+                failed_starts(plan, &subjects[key.arm], key, |block| {
+                    trials.iter().any(|trial| trial.block == block)
+                })
+                .map(start_failure_vote),
+            )
             .collect();
         let counts = |trial: &&TrialResult| {
             FailureCounts::new(trial.load.error_share(), trial.load.exchanges.due() as f64)
@@ -179,23 +184,21 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
         .collect()
 }
 
-/// Returns the vote of a start that failed before any load: the objective was missed at all rates.
+/// Returns the vote of a start that failed before a load: its rate missed the objective.
 fn start_failure_vote((block, failure): (u32, &SubjectFailure)) -> (u32, ObjectiveVerdict) {
     (block, ObjectiveVerdict::NotStarted(failure.failure.in_words()))
 }
 
-/// Returns the starts of an arm that failed before any load, each with its block. A start that
-/// failed later has the vote of the load in which it did.
+/// Returns the starts of an arm that failed before a load of this cell, each with its block, such
+/// as those that ended at a lower rate. `has_load`: whether the start of a block had such a load. A
+/// start that failed in it or later has the vote of that load.
 pub(super) fn failed_starts<'a>(
-    (plan, grid): (&Plan, &Grid<'_>),
+    plan: &Plan,
     subject: &'a SubjectResult,
     key: CellKey,
+    has_load: impl Fn(u32) -> bool,
 ) -> impl Iterator<Item = (u32, &'a SubjectFailure)> {
     let protocol = plan.workloads[key.workload].protocol;
-    let has_trial = |block: u32| {
-        let cells = grid.cells().filter(|(cell, _)| cell.arm == key.arm);
-        cells.flat_map(|(_, cell)| cell.trials()).any(|trial| trial.block == block)
-    };
     let is_lost = |failure: &&SubjectFailure| {
         failure.failure.kind.is_caused_by_subject()
             && failure.protocol.is_none_or(|failed_protocol| failed_protocol == protocol)
@@ -207,9 +210,8 @@ pub(super) fn failed_starts<'a>(
         .map(|failure| (failure.repeat, failure))
         .collect();
     // A start that failed over one protocol has trials over others.
-    let has_no_vote = |(block, failure): &(u32, &SubjectFailure)| {
-        failure.protocol.is_some() || !has_trial(*block)
-    };
+    let has_no_vote =
+        |(block, failure): &(u32, &SubjectFailure)| failure.protocol.is_some() || !has_load(*block);
     by_block.into_iter().filter(has_no_vote).collect::<Vec<_>>().into_iter()
 }
 
@@ -320,7 +322,7 @@ mod tests {
     use dyno_archive::run::Run;
     use dyno_archive::start::{Failure, FailureKind};
     use dyno_archive::times::Recording;
-    use dyno_archive::{Protocol, StartRecord};
+    use dyno_archive::{Protocol, StartRecord, TrialRecord, plan};
 
     use super::*;
     use crate::fixture;
@@ -481,6 +483,39 @@ mod tests {
             let missed = (valid < 3).then_some(1000.0);
             assert_eq!((found.missed_rps, found.failures_at_any_rate), (missed, false));
         }
+    }
+
+    /// Two servers of five end at the lower rate, so their starts have no load at the higher one.
+    #[test]
+    fn starts_that_ended_at_lower_rate_miss_higher_one() {
+        let mut run = five_starts();
+        let plan = &mut run.header.plan;
+        plan.load.steps.push(fixture::step(Arrivals::Constant { rate: 2000.0 }));
+        for launch in 0..5 {
+            plan.trials.push(plan::Trial { step: 1, ..plan.trials[launch] });
+            let record = TrialRecord { trial: 5 + launch, ..run.trials[launch].clone() };
+            run.trials.push(record);
+        }
+        run.trials.retain(|record| ![5, 6].contains(&record.trial));
+        for launch in 0..2 {
+            let message: String = "it ended".into();
+            run.trials[launch].load.server_failure = Some(message.clone());
+            run.starts.push(StartRecord {
+                start: launch,
+                launch,
+                failure: Some(Failure { kind: FailureKind::Crashed, message }),
+                ..StartRecord::default()
+            });
+        }
+        let found = crate::report::report(&run).brackets.remove(0);
+        let mut by_repeat = found.by_repeat_rps.clone();
+        by_repeat.sort_by(f64::total_cmp);
+        assert_eq!(by_repeat, [0.0, 0.0, 2000.0, 2000.0, 2000.0], "{found:?}");
+        assert_eq!(kept_rates(&run), (Some(2000.0), vec![(3, 5), (3, 5)]));
+        // One of the others misses the higher rate: fewer than half of the starts kept it.
+        let missing = &mut run.trials.last_mut().unwrap().load.intervals[0].outcomes;
+        (0..50).for_each(|_| missing.count(dyno_archive::Outcome::UnexpectedStatus));
+        assert_eq!(kept_rates(&run), (Some(1000.0), vec![(3, 5), (2, 5)]));
     }
 
     /// The start has trials over another protocol.

@@ -21,7 +21,9 @@ pub use rate_search::{RateSearch, confirmation_ns};
 pub use search::{CapacityBounds, CapacitySearch, SearchStep, TrialVerdict, Width};
 pub use searches::{SearchResult, begin, load_result};
 pub(crate) use searches::{search_brackets, searches};
-pub use slowest::{MissingCapacity, capacity_failures, missing_capacities, slowest_subjects};
+pub use slowest::{
+    MissingCapacity, MissingCause, capacity_failures, missing_capacities, slowest_subjects,
+};
 
 pub const SCHEMA: &str = "dyno.find/1";
 

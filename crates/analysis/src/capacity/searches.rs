@@ -4,6 +4,8 @@
 //! The runner and the report share this code, so that an archive yields the rates that the run
 //! chose.
 
+use std::collections::BTreeSet;
+
 use dyno_archive::plan;
 use dyno_archive::run::Run;
 use dyno_archive::search::SearchRecord;
@@ -147,8 +149,11 @@ pub(crate) fn search_brackets(
             (trial.is_broken() || trial.has_lost()) && !has_search(trial.block)
         };
         let closed = grid.get(key).map_or(&[][..], Cell::trials);
-        let failed = failed_starts((plan, grid), &subjects[key.arm], key).count()
-            + closed.iter().filter(failed_in_loop).count();
+        let failed: BTreeSet<u32> = failed_starts(plan, &subjects[key.arm], key, &has_search)
+            .map(|(block, _)| block)
+            .chain(closed.iter().filter(failed_in_loop).map(|trial| trial.block))
+            .collect();
+        let failed = failed.len();
         (own_searches.len() + failed > 0).then(|| bracket_of((plan, key), &own_searches, failed))
     };
     CellKey::planned(plan).into_iter().filter(is_closed).filter_map(bracket).collect()
@@ -436,6 +441,27 @@ mod tests {
             assert_eq!((bracket.kept_rps, bracket.missed_rps), (None, None), "{lost:?}");
             assert_eq!(counts(&bracket), (3 - lost.len(), lost.len(), 3));
         }
+    }
+
+    /// The closed loops are valid. The server ends in the search of another connection count, so
+    /// that the search of this one does not begin.
+    #[test]
+    fn starts_that_ended_before_their_search_keep_no_rate() {
+        let mut run = run(&[3000.0, 5000.0, 3100.0]);
+        for launch in [0, 1] {
+            run.searches.retain(|search| search.trial != launch);
+            let failure = Failure { kind: FailureKind::Crashed, message: "it ended".into() };
+            run.starts.push(StartRecord {
+                start: launch,
+                launch,
+                failure: Some(failure),
+                ..StartRecord::default()
+            });
+        }
+        let bracket = crate::report::report(&run).brackets.remove(0);
+        let counts = bracket.searched.unwrap();
+        assert_eq!((counts.starts, counts.failed_starts), (1, 2));
+        assert_eq!((bracket.kept_rps, bracket.by_repeat_rps.len()), (None, 3));
     }
 
     /// Incorrect responses in the closed loop prevented a search.

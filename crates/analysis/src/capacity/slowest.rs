@@ -7,10 +7,12 @@ use std::collections::BTreeSet;
 
 use dyno_archive::plan::{Capacity, CapacityFailures, Plan};
 
-use crate::caveat::Severity;
+use crate::caveat::{Caveat, Severity};
+use crate::cell::CellKey;
 use crate::grid::{Cell, Grid};
 use crate::peak::{NEAR_PEAK, lower_bounds};
 use crate::report::Report;
+use crate::stats::median;
 use crate::trial::TrialResult;
 
 /// A subject whose capacity with a workload is unknown, so that the slowest subject of that
@@ -22,8 +24,19 @@ pub struct MissingCapacity {
     pub subject: String,
     /// Why it has no valid step, or why it may do more than its best one.
     pub reason: String,
-    /// Whether the subject's best step shows only what the generator could do.
-    pub is_limited: bool,
+    pub cause: MissingCause,
+}
+
+/// Why the capacity of a subject is unknown, the worst cause first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MissingCause {
+    /// It has no valid closed loop.
+    NoValidStep,
+    /// Its best step shows only what the generator could do.
+    GeneratorLimit,
+    /// Repeats of a step that may be its best are excluded for another reason outside of the
+    /// server, or did not run.
+    Excluded,
 }
 
 /// Returns the slowest subject of each workload with closed loops, and its peak throughput: the
@@ -34,13 +47,17 @@ pub struct MissingCapacity {
 #[must_use]
 pub fn slowest_subjects(plan: &Plan, report: &Report) -> Vec<Capacity> {
     let grid = Grid::new(&report.trials);
-    let slowest = |workload: usize| slowest_subject(plan, &grid, workload);
+    let slowest = |workload: usize| slowest_subject((plan, report), &grid, workload);
     (0..plan.workloads.len()).filter_map(slowest).collect()
 }
 
-fn slowest_subject(plan: &Plan, grid: &Grid<'_>, workload: usize) -> Option<Capacity> {
-    let capacity = |arm: usize| match peak_throughput(plan, grid, (arm, workload))? {
-        PeakThroughput { is_lower_bound: true, .. } => None,
+fn slowest_subject(
+    (plan, report): (&Plan, &Report),
+    grid: &Grid<'_>,
+    workload: usize,
+) -> Option<Capacity> {
+    let capacity = |arm: usize| match peak_throughput((plan, report), grid, (arm, workload))? {
+        PeakThroughput { bound: Some(_), .. } => None,
         PeakThroughput { rps, .. } => Some(Capacity {
             workload: plan.workloads[workload].name.clone(),
             rps,
@@ -52,26 +69,27 @@ fn slowest_subject(plan: &Plan, grid: &Grid<'_>, workload: usize) -> Option<Capa
 }
 
 /// Returns the subjects that were to be loaded in closed loops and whose capacity is unknown, by
-/// workload: they have no valid closed loop, or the generator limited them below the slowest
-/// subject. A generator's limit above it does not matter.
+/// workload: they have no valid closed loop, or their best one is a lower bound below the slowest
+/// subject. A lower bound above it does not matter.
 #[must_use]
 pub fn missing_capacities(plan: &Plan, report: &Report) -> Vec<MissingCapacity> {
     let grid = Grid::new(&report.trials);
     let missing = |workload: usize| {
-        let slowest_rps = slowest_subject(plan, &grid, workload).map(|slowest| slowest.rps);
+        let slowest_rps =
+            slowest_subject((plan, report), &grid, workload).map(|slowest| slowest.rps);
         let missing_arm = |arm: usize| {
-            let limited = match peak_throughput(plan, &grid, (arm, workload)) {
-                Some(peak) if !peak.is_lower_bound => return None,
+            let (cause, reason) = match peak_throughput((plan, report), &grid, (arm, workload)) {
                 Some(peak) if slowest_rps.is_some_and(|slowest| peak.rps >= slowest) => {
                     return None;
                 }
-                peak => peak.and_then(|_| limit_reason(report, (arm, workload))),
+                Some(peak) => peak.bound?,
+                None => (MissingCause::NoValidStep, missing_reason(plan, report, (arm, workload))),
             };
             Some(MissingCapacity {
                 workload: plan.workloads[workload].name.clone(),
                 subject: plan.arms[arm].name.clone(),
-                is_limited: limited.is_some(),
-                reason: limited.unwrap_or_else(|| missing_reason(plan, report, (arm, workload))),
+                cause,
+                reason,
             })
         };
         loaded_arms(plan, workload).into_iter().filter_map(missing_arm).collect::<Vec<_>>()
@@ -127,43 +145,106 @@ struct PeakThroughput {
     /// Median over the starts, responses per second. Starts in which the generator was the limit
     /// count with what they reached at least.
     rps: f64,
-    /// Whether the generator was the limit of half of the repeats or more of this step, or of
-    /// another one that may be higher.
-    is_lower_bound: bool,
+    /// Why this step or another one may be higher; `None`: none may be.
+    bound: Option<(MissingCause, String)>,
 }
 
 /// Returns the best closed loop of an arm with a workload. `None`: it has no valid one.
 fn peak_throughput(
-    plan: &Plan,
+    (plan, report): (&Plan, &Report),
     grid: &Grid<'_>,
     (arm, workload): (usize, usize),
 ) -> Option<PeakThroughput> {
-    let throughput = |cell: &Cell<'_>| {
-        let rps = lower_bounds(cell).repeated().median?;
-        let valid = cell.valid().count();
-        let limited = cell.trials().iter().filter(|t| t.is_limited_by_generator()).count();
-        Some((rps, limited >= valid))
-    };
-    let steps: Vec<(f64, bool)> = grid
-        .steps(arm, workload)
-        .filter(|(key, _)| plan.load.steps[key.step].arrivals.is_closed())
-        .filter_map(|(_, cell)| throughput(cell))
-        .filter(|(rps, _)| *rps > 0.0)
-        .collect();
-    let rps = steps.iter().map(|(rps, _)| *rps).reduce(f64::max)?;
-    let may_be_higher =
-        |(limited_rps, is_limited): &(f64, bool)| *is_limited && *limited_rps >= NEAR_PEAK * rps;
-    Some(PeakThroughput { rps, is_lower_bound: steps.iter().any(may_be_higher) })
+    let planned = plan.trials.iter().filter(|trial| {
+        (trial.arm, trial.workload) == (arm, workload)
+            && plan.load.steps[trial.step].arrivals.is_closed()
+    });
+    let steps: BTreeSet<usize> = planned.map(|trial| trial.step).collect();
+    let closed_loop =
+        |step: usize| ClosedLoop::new((plan, report), grid, CellKey { arm, workload, step });
+    let loops: Vec<ClosedLoop<'_>> = steps.into_iter().map(closed_loop).collect();
+    let with_rates = loops.iter().filter_map(|closed| Some((closed, closed.rps?)));
+    let (peak, rps) = with_rates.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let bound = loops
+        .iter()
+        .filter(|closed| closed.may_exceed((peak, rps)))
+        .find_map(ClosedLoop::exclusion);
+    Some(PeakThroughput { rps, bound })
 }
 
-/// Returns why the generator was the limit of an arm's load with a workload. `None`: it was not.
-fn limit_reason(report: &Report, (arm, workload): (usize, usize)) -> Option<String> {
-    let trials = report.trials.iter().filter(|trial| {
-        (trial.cell.arm, trial.cell.workload) == (arm, workload) && trial.is_limited_by_generator()
-    });
-    let mut caveats = trials.flat_map(|trial| &trial.caveats);
-    let limit = caveats.find(|caveat| caveat.code.is_generator_limit())?;
-    Some(format!("{}: {}", limit.code.name(), limit.message))
+/// The planned repeats of a closed loop.
+struct ClosedLoop<'a> {
+    /// Requests in flight.
+    in_flight: u64,
+    /// Median over the valid repeats and those that only the generator limited, responses per
+    /// second.
+    rps: Option<f64>,
+    valid: usize,
+    /// Repeats that are excluded for reasons outside of the server.
+    excluded: Vec<&'a TrialResult>,
+    /// Repeats that did not run, without the starts in which the server failed.
+    missing: usize,
+}
+
+impl<'a> ClosedLoop<'a> {
+    fn new((plan, report): (&Plan, &Report), grid: &Grid<'a>, key: CellKey) -> ClosedLoop<'a> {
+        let cell = grid.get(key);
+        let trials = cell.map_or(&[][..], Cell::trials);
+        let has_failed = |block: u32| {
+            let failures = &report.subjects[key.arm].failures;
+            failures.iter().any(|f| f.is_servers_fault() && [0, block].contains(&f.repeat))
+        };
+        let planned = plan.trials.iter().filter(|trial| {
+            (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step)
+        });
+        let blocks: BTreeSet<u32> =
+            planned.map(|trial| plan.launches[trial.launch].block + 1).collect();
+        let has_trial = |block: u32| trials.iter().any(|trial| trial.block == block);
+        ClosedLoop {
+            in_flight: plan.load.steps[key.step].in_flight(),
+            rps: cell
+                .and_then(|cell| lower_bounds(cell).repeated().median)
+                .filter(|rps| *rps > 0.0),
+            valid: trials.iter().filter(|trial| trial.valid).count(),
+            excluded: trials.iter().copied().filter(|trial| trial.is_inconclusive()).collect(),
+            missing: blocks
+                .into_iter()
+                .filter(|block| !has_trial(*block) && !has_failed(*block))
+                .count(),
+        }
+    }
+
+    /// Whether half of the repeats or more do not show what the server can do, and the server may
+    /// do more here than at its best step. At fewer requests in flight it may if these repeats came
+    /// near. With more, throughput may be higher unless only the generator limited it.
+    fn may_exceed(&self, (peak, peak_rps): (&ClosedLoop<'_>, f64)) -> bool {
+        let unknown = self.excluded.len() + self.missing;
+        if unknown == 0 || unknown < self.valid {
+            return false;
+        }
+        let rates: Vec<f64> = self.excluded.iter().map(|trial| trial.load.throughput_rps).collect();
+        let is_near = median(&rates).is_some_and(|rps| rps >= NEAR_PEAK * peak_rps);
+        let is_only_limited =
+            self.missing == 0 && self.excluded.iter().all(|trial| trial.is_limited_by_generator());
+        is_near || !is_only_limited && self.in_flight >= peak.in_flight
+    }
+
+    /// Returns why repeats are excluded or missing.
+    fn exclusion(&self) -> Option<(MissingCause, String)> {
+        let caveats = || {
+            let all = self.excluded.iter().flat_map(|trial| &trial.caveats);
+            all.filter(|caveat| caveat.severity == Severity::Invalid)
+        };
+        let text = |caveat: &Caveat| format!("{}: {}", caveat.code.name(), caveat.message);
+        if let Some(limit) = caveats().find(|caveat| caveat.code.is_generator_limit()) {
+            return Some((MissingCause::GeneratorLimit, text(limit)));
+        }
+        let other = caveats().next().map(text);
+        let reason = other.or_else(|| {
+            (self.missing > 0).then(|| format!("{} of its repeats did not run", self.missing))
+        });
+        Some((MissingCause::Excluded, reason?))
+    }
 }
 
 /// Returns why an arm has no valid closed loop of a workload.
@@ -190,6 +271,7 @@ mod tests {
     use dyno_archive::TrialRecord;
     use dyno_archive::run::Run;
     use dyno_archive::sample::ThreadUse;
+    use dyno_archive::times::Recording;
 
     use super::*;
     use crate::fixture;
@@ -267,11 +349,58 @@ mod tests {
         assert_eq!(names, [("w", "slow"), ("v", "slow")]);
         assert!(missing[0].reason.starts_with("generator_busy: "), "{}", missing[0].reason);
         let (missing, _) = results(0, 3);
-        assert!(missing.iter().all(|m| m.is_limited && m.reason.starts_with("generator_busy: ")));
+        let is_limited = |m: &MissingCapacity| {
+            m.cause == MissingCause::GeneratorLimit && m.reason.starts_with("generator_busy: ")
+        };
+        assert!(missing.iter().all(is_limited), "{missing:?}");
         // Two of five repeats leave the median to valid ones.
         assert_eq!(results(0, 2), (vec![], vec!["slow".into(), "slow".into()]));
         // A faster subject may be faster still.
         assert_eq!(results(1, 5), (vec![], vec!["slow".into(), "slow".into()]));
+    }
+
+    /// The repeats of the better step of a subject are excluded, or did not run.
+    #[test]
+    fn slowest_subject_without_its_best_step_has_missing_capacity() {
+        let whole = fixture::five_blocks();
+        let plan = &whole.header.plan;
+        let of_step = |record: &TrialRecord, step| {
+            let planned = &plan.trials[record.trial];
+            (planned.arm, planned.workload, planned.step) == (0, 0, step)
+        };
+        let rps = |step| fixture::response_count(200, 1, 0, step);
+        let best = usize::from(rps(1) > rps(0));
+        let missing = |run: &Run| missing_capacities(plan, &crate::report::report(run));
+        let mut stopped = whole.clone();
+        for record in stopped.trials.iter_mut().filter(|record| of_step(record, best)) {
+            let mut lags = Recording::new();
+            lags.record(500_000_000);
+            record.load.intervals[0].loop_lag = lags.seal();
+        }
+        let mut removed = whole.clone();
+        removed.trials.retain(|record| !of_step(record, best));
+        for (run, reason) in [(stopped, "generator_stopped: "), (removed, "5 of its repeats did")] {
+            let missing = missing(&run);
+            let [only] = missing.as_slice() else { panic!("{missing:?}") };
+            assert_eq!((&*only.subject, only.cause), ("slow", MissingCause::Excluded));
+            assert!(only.reason.starts_with(reason), "{}", only.reason);
+        }
+        // The server's failure in these starts is no reason to expect more of it.
+        let mut crashed = whole.clone();
+        crashed.trials.retain(|record| !of_step(record, best));
+        crashed.starts.extend(plan.launches.iter().enumerate().filter_map(|(launch, planned)| {
+            let failure = dyno_archive::start::Failure {
+                kind: dyno_archive::start::FailureKind::Crashed,
+                message: "it ended".into(),
+            };
+            planned.arms.contains(&0).then(|| dyno_archive::StartRecord {
+                start: launch,
+                launch,
+                failure: Some(failure),
+                ..Default::default()
+            })
+        }));
+        assert_eq!(missing(&crashed), []);
     }
 
     /// A start that dyno or the machine failed is not a failure of the subject.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use dyno_analysis::Report;
 use dyno_analysis::capacity::{
-    MissingCapacity, capacity_failures, missing_capacities, slowest_subjects,
+    MissingCapacity, MissingCause, capacity_failures, missing_capacities, slowest_subjects,
 };
 use dyno_analysis::trial::TrialResult;
 use dyno_archive::dir::{Run, RunHeader};
@@ -224,10 +224,10 @@ fn capacities_of(
 ) -> anyhow::Result<MeasuredFirst> {
     let plan = &run.header.plan;
     let missing = missing_capacities(plan, report);
-    // A server's failure comes first, because the generator's limit has another remedy.
-    let first = missing.iter().min_by_key(|missing| missing.is_limited);
-    if let Some(MissingCapacity { workload, subject, reason, is_limited }) = first {
-        let is_similar = |other: &&MissingCapacity| other.is_limited == *is_limited;
+    // Each cause has another remedy.
+    let first = missing.iter().min_by_key(|missing| missing.cause);
+    if let Some(MissingCapacity { workload, subject, reason, cause }) = first {
+        let is_similar = |other: &&MissingCapacity| other.cause == *cause;
         let mut others: Vec<&str> =
             missing.iter().filter(is_similar).map(|m| m.subject.as_str()).collect();
         others.retain(|other| other != subject);
@@ -237,12 +237,15 @@ fn capacities_of(
             false => format!(". The same holds for {}", others.join(", ")),
         };
         let reason = reason.lines().next().unwrap_or_default().trim_end_matches('.');
-        let (problem, remedy) = match is_limited {
-            true => (
+        let (problem, remedy) = match cause {
+            MissingCause::GeneratorLimit => (
                 "the generator was the limit of",
                 "give the generator more CPUs (`cpuset` under `[limits]` names the servers')",
             ),
-            false => ("has no valid closed-loop step of", "fix the subject"),
+            MissingCause::NoValidStep => ("has no valid closed-loop step of", "fix the subject"),
+            MissingCause::Excluded => {
+                ("too few repeats are valid at the best step of", "run the suite again")
+            }
         };
         anyhow::bail!(
             "workload {workload:?}: {problem} {subject} ({reason}), so the capacity for its rates \
