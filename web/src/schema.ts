@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 8dc9125c19655d5455339239bc0338a400bfe7cfe2d62e635f5f5e2167c7b24a
+// Made by types.mjs from docs/schema/report.schema.json 4398652a222029cc305bcce6fce4c413a3e9d5bfcf6bf09e04f916d33a6d0de0
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -1556,6 +1556,11 @@ export interface RunFacts {
    */
   profiles: string[];
   repeats: number;
+  /**
+   * Searches for a rate (`rate = "find"`) that were not completed after a trial: the run was
+   * interrupted.
+   */
+  searches_missing: number;
   seed: number;
   /**
    * RFC 3339, UTC.
@@ -1574,6 +1579,10 @@ export interface RunFacts {
    */
   trials_invalid: number;
   trials_planned: number;
+  /**
+   * Trials after which the server's contract was not checked, because the run was interrupted.
+   */
+  trials_unchecked: number;
   workloads: Workload[];
 }
 /**
@@ -1604,6 +1613,9 @@ export interface Facts {
   cgroup: CgroupVersion;
   clock_source: string | null;
   cpu_model: string | null;
+  /**
+   * CPUs that dyno may use. A quota of less makes it fewer than its servers may run on.
+   */
   cpus: number;
   /**
    * The commit dyno was built from, if known.
@@ -1624,6 +1636,10 @@ export interface Facts {
    * Facts that could not be read and actions that failed here, each with its cause and fix.
    */
   missing: Missing[];
+  /**
+   * CPUs of the machine that are online; `None`: not recorded by earlier versions.
+   */
+  online_cpus?: number | null;
   open_files_limit: number | null;
   os: string | null;
   /**

@@ -130,7 +130,7 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     let empty = Cell::default();
     let compare_with_baseline = |(key, cell): (CellKey, &Cell<'_>)| {
         let base = grid.get(key.with_arm(baseline)).unwrap_or(&empty);
-        let (throughput, base_throughput) = throughputs(cell, base);
+        let (throughput, base_throughput) = peak::throughputs(cell, base);
         let pairs = throughput.pairs_with(&base_throughput);
         let tests = pair_count(plan, grid, key);
         (comparison(plan, key, cell, (baseline, base), tests), pairs)
@@ -157,17 +157,6 @@ pub fn comparisons(plan: &Plan, grid: &Grid<'_>) -> Vec<Comparison> {
     comparisons
 }
 
-/// Returns the throughput of two cells, block by block. If the ratio is a bound, repeats that only
-/// the generator limited count for the server that may do more: it did at least that.
-pub(crate) fn throughputs(cell: &Cell<'_>, base: &Cell<'_>) -> (Series, Series) {
-    let valid = |cell: &Cell<'_>| cell.series(&metric::THROUGHPUT);
-    match RatioBound::from_cells(cell, base) {
-        RatioBound::AtLeast => (peak::lower_bounds(cell), valid(base)),
-        RatioBound::AtMost => (valid(cell), peak::lower_bounds(base)),
-        RatioBound::Exact | RatioBound::Unknown => (valid(cell), valid(base)),
-    }
-}
-
 fn comparison(
     plan: &Plan,
     key: CellKey,
@@ -176,7 +165,7 @@ fn comparison(
     tests: usize,
 ) -> Comparison {
     let mut metrics = cell.ratios_to(base.1);
-    let (throughput, base_throughput) = throughputs(cell, base.1);
+    let (throughput, base_throughput) = peak::throughputs(cell, base.1);
     let throughput_ratio = throughput.ratios_to(&base_throughput);
     if !throughput_ratio.values.is_empty() {
         metrics.insert(metric::THROUGHPUT.key, throughput_ratio.clone());

@@ -255,5 +255,16 @@ pub(crate) fn lower_bounds(cell: &Cell<'_>) -> Series {
     cell.select(|trial| trial.valid || trial.is_limited_by_generator()).series_of_all(&THROUGHPUT)
 }
 
+/// Returns the throughput of two cells, block by block. If the ratio is a bound, repeats that only
+/// the generator limited count for the server that may do more: it did at least that.
+pub(crate) fn throughputs(cell: &Cell<'_>, base: &Cell<'_>) -> (Series, Series) {
+    let valid = |cell: &Cell<'_>| cell.series(&THROUGHPUT);
+    match RatioBound::from_cells(cell, base) {
+        RatioBound::AtLeast => (lower_bounds(cell), valid(base)),
+        RatioBound::AtMost => (valid(cell), lower_bounds(base)),
+        RatioBound::Exact | RatioBound::Unknown => (valid(cell), valid(base)),
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -5,12 +5,11 @@ use dyno_archive::plan::{Arrivals, Plan, Request, Workload};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::baseline::throughputs;
 use crate::cell::CellKey;
 use crate::grid::{Cell, Grid};
 use crate::load::StreamCounts;
 use crate::metric::{CPU, Metric, RESPONSE_P99};
-use crate::peak::RatioBound;
+use crate::peak::{RatioBound, throughputs};
 use crate::stats::Repeated;
 use crate::trial::TrialResult;
 

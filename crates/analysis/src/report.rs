@@ -9,7 +9,9 @@ use serde::Serialize;
 
 use crate::baseline::{Comparison, comparisons};
 use crate::canary::{CanaryResult, canary};
-use crate::capacity::{Bracket, SearchResult, brackets, search_brackets, searches};
+use crate::capacity::{
+    Bracket, SearchResult, brackets, missing_searches, search_brackets, searches,
+};
 use crate::caveat::Caveat;
 use crate::cell::CellKey;
 use crate::duet::CoRunners;
@@ -126,6 +128,11 @@ pub struct RunFacts {
     pub profiles: Vec<String>,
     pub trials_planned: usize,
     pub trials_done: usize,
+    /// Searches for a rate (`rate = "find"`) that were not completed after a trial: the run was
+    /// interrupted.
+    pub searches_missing: usize,
+    /// Trials after which the server's contract was not checked, because the run was interrupted.
+    pub trials_unchecked: usize,
     /// Number of invalid trials, without those of a control that was expected to refuse, and did.
     pub trials_invalid: usize,
     /// Trials that are invalid because of other programs. `None`: there are none.
@@ -270,8 +277,13 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
         profiles: plan.suite.profiles.clone(),
         trials_planned: plan.trials.len(),
         trials_done: trials.len(),
+        searches_missing: missing_searches(run),
+        trials_unchecked: run.unchecked_trials().len(),
         trials_invalid: trials.iter().filter(|t| t.is_unexpectedly_invalid()).count(),
-        other_programs: DisturbedSteps::new(trials, run.header.facts.cpus),
+        other_programs: DisturbedSteps::new(
+            trials,
+            run.header.facts.online_cpus.unwrap_or(run.header.facts.cpus),
+        ),
         observing_share: median(&probe_shares.collect::<Vec<f64>>()),
     }
 }

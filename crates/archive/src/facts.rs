@@ -8,7 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
     pub cpu_model: Option<String>,
+    /// CPUs that dyno may use. A quota of less makes it fewer than its servers may run on.
     pub cpus: u32,
+    /// CPUs of the machine that are online; `None`: not recorded by earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub online_cpus: Option<u32>,
     pub memory_bytes: Option<u64>,
     pub kernel: Option<String>,
     pub os: Option<String>,

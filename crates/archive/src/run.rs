@@ -35,6 +35,32 @@ impl Run {
         self.starts.iter().find(|start| start.start == trial.start)
     }
 
+    /// Returns the trials of a launch whose last start with trials ended, through an interrupt or
+    /// with dyno, before its contract was checked again. Nothing shows that the server was still
+    /// correct, so they are to be measured again. A failed subject needs no further start.
+    #[must_use]
+    pub fn unchecked_trials_of(&self, launch: usize) -> Vec<usize> {
+        let of_launch = || self.starts.iter().filter(|start| start.launch == launch);
+        let trials_of = |start: usize| self.trials.iter().filter(move |t| t.start == start);
+        let has_failed = of_launch()
+            .filter_map(|start| start.failure.as_ref())
+            .any(|failure| failure.kind.is_caused_by_subject());
+        let has_trials = |start: &&StartRecord| trials_of(start.start).next().is_some();
+        match of_launch().filter(has_trials).max_by_key(|start| start.start) {
+            Some(last) if !has_failed && last.lacks_final_check() => {
+                trials_of(last.start).map(|t| t.trial).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the trials of all launches that [`Run::unchecked_trials_of`] returns.
+    #[must_use]
+    pub fn unchecked_trials(&self) -> Vec<usize> {
+        let launches = 0..self.header.plan.launches.len();
+        launches.flat_map(|launch| self.unchecked_trials_of(launch)).collect()
+    }
+
     /// Returns the resumptions in which a start took place: the parts of the run after the first.
     #[must_use]
     pub fn later_parts(&self) -> Vec<&Resumption> {

@@ -84,6 +84,19 @@ impl StartRecord {
         self.part(Party::SUBJECT)
     }
 
+    /// Whether the contract was checked before the load and, because of an interrupt or because
+    /// dyno was killed, not after it. Archives without `began_ns` do not show that dyno was killed.
+    #[must_use]
+    pub fn lacks_final_check(&self) -> bool {
+        let has_contract = |part: &PartStart| part.checks_before.iter().any(|c| !c.is_lifecycle);
+        let is_unchecked = |part: &PartStart| has_contract(part) && part.checks_after.is_empty();
+        let has_ended_early = match &self.failure {
+            Some(failure) => failure.kind == FailureKind::Interrupted,
+            None => self.began_ns.is_some() && self.ended_ns.is_none(),
+        };
+        has_ended_early && self.subject().is_some_and(is_unchecked)
+    }
+
     /// Returns the protocols over which the server failed a check of its contract before the load,
     /// each with the first such check. The server was not loaded over these protocols.
     #[must_use]
@@ -217,6 +230,7 @@ pub struct IdleUse {
     pub length_ns: u64,
     pub cpu_ns: Option<u64>,
     /// Number of wake-ups of its threads; if they are not traced, of voluntary context switches.
+    /// `None`: a thread ended meanwhile, or a counter was not read.
     pub wakeups: Option<u64>,
 }
 
@@ -539,5 +553,36 @@ mod tests {
     fn cpu_list_text_is_counted_correctly() {
         assert_eq!(cpu_list_text(&[0, 1, 5]), "0,1,5");
         assert_eq!(count_cpus(&cpu_list_text(&[0, 1, 5])), Some(3));
+    }
+
+    #[test]
+    fn final_check_is_lacking_after_interrupt_or_kill() {
+        let check = CheckResult {
+            name: "status".into(),
+            protocol: Protocol::H1,
+            ok: true,
+            has_response: true,
+            waived: false,
+            is_lifecycle: false,
+            asked: String::new(),
+            expected: String::new(),
+            got: String::new(),
+        };
+        let lacks = |change: &dyn Fn(&mut StartRecord)| {
+            let mut part = PartStart::new(Party::SUBJECT, "server".into());
+            part.checks_before = vec![check.clone()];
+            let mut start = StartRecord { began_ns: Some(1), ..StartRecord::default() };
+            start.parts = vec![part];
+            change(&mut start);
+            start.lacks_final_check()
+        };
+        let fail = |kind| Some(Failure { kind, message: "it ended".into() });
+        assert!(lacks(&|_| ()), "dyno was killed");
+        assert!(lacks(&|start| start.failure = fail(FailureKind::Interrupted)));
+        assert!(!lacks(&|start| start.failure = fail(FailureKind::Crashed)));
+        assert!(!lacks(&|start| start.ended_ns = Some(2)));
+        assert!(!lacks(&|start| start.began_ns = None), "an earlier version");
+        assert!(!lacks(&|start| start.parts[0].checks_before[0].is_lifecycle = true));
+        assert!(!lacks(&|start| start.parts[0].checks_after = vec![check.clone()]));
     }
 }

@@ -8,6 +8,7 @@ use dyno_archive::facts::{CgroupVersion, Missing};
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::cgroup::Layout;
+use crate::host::online_cpus;
 use crate::{read, read_number, tracking};
 
 /// Settings of the kernel that affect servers and load generators.
@@ -30,6 +31,7 @@ pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
     let mut facts = Facts {
         cpu_model: cpu_model(),
         cpus: cpus(),
+        online_cpus: online_cpus(),
         memory_bytes: memory_bytes(),
         kernel: read("/proc/sys/kernel/osrelease").map(|s| s.trim().to_string()),
         os: os_name(),
@@ -123,7 +125,7 @@ pub fn cpu_model() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_string())
 }
 
-/// Number of CPUs that this process may use.
+/// Number of CPUs that this process may use, at most its CPU quota rounded down.
 #[must_use]
 pub fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)

@@ -210,11 +210,12 @@ impl Ticks {
     }
 }
 
-/// Number of online CPUs, whether or not this process may use them. 1 if it is unknown.
+/// Number of online CPUs, whether or not this process may use them. `None`: unknown.
 #[must_use]
-pub fn online_cpus() -> usize {
+pub fn online_cpus() -> Option<u32> {
     let is_cpu = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
-    read("/proc/stat").map_or(1, |stat| stat.lines().filter(is_cpu).count().max(1))
+    let cpus = read("/proc/stat")?.lines().filter(is_cpu).count();
+    u32::try_from(cpus).ok().filter(|cpus| *cpus > 0)
 }
 
 /// Number of local ports that the kernel assigns to connections from one address.

@@ -578,6 +578,15 @@ fn validity(report: &Report) -> Option<String> {
         1 => Some("1 planned step was not run.".into()),
         n => Some(format!("{n} planned steps were not run.")),
     };
+    let searches_text = match run.searches_missing {
+        0 => None,
+        1 => Some("1 planned search for a rate was not completed.".into()),
+        n => Some(format!("{n} planned searches for a rate were not completed.")),
+    };
+    let unchecked_text = (run.trials_unchecked > 0).then(|| {
+        let steps = plural(run.trials_unchecked as u64, "step");
+        format!("Contracts were not checked after {steps}.")
+    });
     let stop_text = run.answered_after.map(|repeats| {
         format!(
             "The run ended after {repeats} of {} repeats, when its question was answered.",
@@ -585,7 +594,10 @@ fn validity(report: &Report) -> Option<String> {
         )
     });
     let sentences: Vec<String> =
-        [run_text, refused_text, missing_text, stop_text].into_iter().flatten().collect();
+        [run_text, refused_text, missing_text, searches_text, unchecked_text, stop_text]
+            .into_iter()
+            .flatten()
+            .collect();
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 

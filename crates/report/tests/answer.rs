@@ -401,13 +401,9 @@ fn protocols_are_compared_at_equal_requests_in_flight() {
          variants of slow)."
     );
     assert_eq!(protocols_sentence(&[fast(&[])]), "", "without a ratio");
-    let bound =
-        |throughput_bound| ProtocolComparison { throughput_bound, ..fast(&[2.0, 2.0, 3.0]) };
-    for (bound, factor) in
-        [(bound(RatioBound::AtLeast), "at least 2.00"), (bound(RatioBound::AtMost), "at most 2.00")]
-    {
-        assert!(protocols_sentence(&[bound]).contains(&format!("h2 served {factor} times")));
-    }
+    let throughput_bound = RatioBound::AtLeast;
+    let bound = ProtocolComparison { throughput_bound, ..fast(&[2.0, 2.0, 3.0]) };
+    assert!(protocols_sentence(&[bound]).contains("h2 served at least 2.00 times"));
     let control = sentences_after(|r| {
         r.subjects.iter_mut().find(|s| s.id == "fast").unwrap().control = true;
         r.protocols = vec![fast(&[2.0; 3]), slow.clone()];
@@ -418,6 +414,14 @@ fn protocols_are_compared_at_equal_requests_in_flight() {
             .any(|s| s.contains("h2 served 3.00 times as many as h1 at 100 in flight (Slow)")),
         "{control:?}"
     );
+}
+
+#[test]
+fn interrupted_searches_and_checks_are_named() {
+    let text =
+        sentences_after(|r| (r.run.searches_missing, r.run.trials_unchecked) = (1, 2)).concat();
+    assert!(text.contains("1 planned search for a rate was not completed."), "{text}");
+    assert!(text.contains("Contracts were not checked after 2 steps."), "{text}");
 }
 
 #[test]

@@ -49,10 +49,11 @@ impl ProfiledServer<'_> {
                 let samples = sampling.run(self.pids, &mut edge, &mut wait)?;
                 Ok((samples, edges))
             })?;
+        let unnamed = (self.list_compiled)().err();
+        // Checked after the command, because an interrupt ends it, and its functions lack names.
         if self.interrupts.count() > 0 {
             return Err("the user ended it".into());
         }
-        let unnamed = (self.list_compiled)().err();
         let sampled = samples.resolve_names();
         let [(before, cpu_before), (after, cpu_after)] = edges[..] else {
             unreachable!("sampling reads both edges")

@@ -8,7 +8,7 @@ mod lifecycle_check;
 mod price;
 mod profile;
 mod running_parts;
-pub mod search;
+mod search;
 mod start;
 mod trial;
 mod walk;

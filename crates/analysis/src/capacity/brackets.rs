@@ -200,19 +200,16 @@ pub(super) fn failed_starts<'a>(
 ) -> impl Iterator<Item = (u32, &'a SubjectFailure)> {
     let protocol = plan.workloads[key.workload].protocol;
     let is_lost = |failure: &&SubjectFailure| {
-        failure.failure.kind.is_caused_by_subject()
+        failure.is_servers_fault()
             && failure.protocol.is_none_or(|failed_protocol| failed_protocol == protocol)
     };
     let lost = subject.failures.iter().filter(is_lost);
-    // Repeat 0 is a failed build.
+    // Repeat 0 is a failed build. A resumed launch has several starts, and one vote.
     let by_block: BTreeMap<u32, &SubjectFailure> = lost
-        .filter(|failure| failure.repeat > 0)
+        .filter(|failure| failure.repeat > 0 && !has_load(failure.repeat))
         .map(|failure| (failure.repeat, failure))
         .collect();
-    // A start that failed over one protocol has trials over others.
-    let has_no_vote =
-        |(block, failure): &(u32, &SubjectFailure)| failure.protocol.is_some() || !has_load(*block);
-    by_block.into_iter().filter(has_no_vote).collect::<Vec<_>>().into_iter()
+    by_block.into_iter()
 }
 
 fn bracket((subject, workload): (String, String), rates: &[(f64, Repeats)]) -> Bracket {
@@ -518,19 +515,19 @@ mod tests {
         assert_eq!(kept_rates(&run), (Some(1000.0), vec![(3, 5), (2, 5)]));
     }
 
-    /// The start has trials over another protocol.
+    /// The start has trials over another protocol. If it was resumed, it may have an earlier trial
+    /// over this one.
     #[test]
-    fn start_refused_over_protocol_has_vote() {
+    fn start_refused_over_protocol_has_one_vote() {
         let run = five_starts();
-        let mut report = crate::report::report(&run);
         let plan = &run.header.plan;
-        let mut refuse = |protocol: Protocol| {
+        let votes = |protocol: Protocol, has_trial: bool| {
+            let mut report = crate::report::report(&run);
+            report.trials.retain(|trial| has_trial || trial.block != 2);
+            let message = "no h2c".into();
             report.subjects[0].failures = vec![SubjectFailure {
                 repeat: 2,
-                failure: Failure {
-                    kind: FailureKind::IncorrectResponses,
-                    message: "no h2c".into(),
-                },
+                failure: Failure { kind: FailureKind::IncorrectResponses, message },
                 protocol: Some(protocol),
                 log_of: None,
                 log_tail: None,
@@ -538,8 +535,10 @@ mod tests {
             let found = brackets(plan, &report.subjects, &Grid::new(&report.trials)).remove(0);
             (found.rates[0].kept.agree, found.rates[0].kept.loads)
         };
-        assert_eq!(refuse(plan.workloads[0].protocol), (5, 6));
-        assert_eq!(refuse(Protocol::H2cUpgrade), (5, 5), "not the protocol of the workload");
+        let protocol = plan.workloads[0].protocol;
+        assert_eq!((votes(protocol, false), votes(protocol, true)), ((4, 5), (5, 5)));
+        let other = Protocol::H2cUpgrade;
+        assert_eq!((votes(other, false), votes(other, true)), ((4, 4), (5, 5)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Capacity: the highest rate of requests at which a server keeps an objective.
 
 mod brackets;
+mod due;
 mod failures;
 mod objective;
 mod pool;
@@ -15,6 +16,7 @@ use serde::Serialize;
 
 use crate::LoadResult;
 pub use brackets::{Bracket, RateVotes, SearchCounts, brackets};
+pub use due::{due_searches, has_search, missing_searches, refused_protocols};
 pub use failures::FailureShares;
 pub use objective::{ObjectiveVerdict, judge, least_rps, parse_objective, required_requests};
 pub use rate_search::{RateSearch, confirmation_ns};

@@ -139,15 +139,14 @@ pub(crate) fn search_brackets(
     let bracket = |key: CellKey| {
         let own_searches: Vec<&SearchResult> =
             searches.iter().filter(|search| search.cell == key).collect();
-        // A server that failed in the closed loop before its search counts as one without a rate.
         let has_search = |block: u32| {
             own_searches
                 .iter()
                 .any(|search| search.repeat == block && !search.result.trials.is_empty())
         };
-        let failed_in_loop = |trial: &&&TrialResult| {
-            (trial.is_broken() || trial.has_lost()) && !has_search(trial.block)
-        };
+        // A server that failed in the closed loop before its search counts as one without a rate.
+        let failed_in_loop =
+            |trial: &&&TrialResult| trial.is_servers_fault() && !has_search(trial.block);
         let closed = grid.get(key).map_or(&[][..], Cell::trials);
         let failed: BTreeSet<u32> = failed_starts(plan, &subjects[key.arm], key, &has_search)
             .map(|(block, _)| block)
@@ -443,25 +442,52 @@ mod tests {
         }
     }
 
-    /// The closed loops are valid. The server ends in the search of another connection count, so
-    /// that the search of this one does not begin.
+    /// Five starts at two connection counts. Three servers end in the first search, or in the
+    /// second closed loop before any search.
     #[test]
-    fn starts_that_ended_before_their_search_keep_no_rate() {
-        let mut run = run(&[3000.0, 5000.0, 3100.0]);
-        for launch in [0, 1] {
-            run.searches.retain(|search| search.trial != launch);
-            let failure = Failure { kind: FailureKind::Crashed, message: "it ended".into() };
-            run.starts.push(StartRecord {
-                start: launch,
-                launch,
-                failure: Some(failure),
-                ..StartRecord::default()
-            });
+    fn starts_that_ended_at_one_level_keep_no_rate_at_other() {
+        let mut whole = run(&[3000.0, 5000.0, 3100.0, 3200.0, 3300.0]);
+        let plan = &mut whole.header.plan;
+        plan.load.steps.push(plan::Step { connections: 2, ..plan.load.steps[0].clone() });
+        for launch in 0..5 {
+            plan.trials.push(plan::Trial { step: 1, ..plan.trials[launch] });
+            let record = whole.trials[launch].clone();
+            whole.trials.push(TrialRecord { trial: 5 + launch, ..record });
+            let search = whole.searches[launch].clone();
+            whole.searches.push(SearchRecord { trial: 5 + launch, ..search });
         }
-        let bracket = crate::report::report(&run).brackets.remove(0);
-        let counts = bracket.searched.unwrap();
-        assert_eq!((counts.starts, counts.failed_starts), (1, 2));
-        assert_eq!((bracket.kept_rps, bracket.by_repeat_rps.len()), (None, 3));
+        let counts = |run: &Run| -> Vec<_> {
+            let count = |bracket: &Bracket| {
+                let searched = bracket.searched.unwrap();
+                (searched.starts, searched.failed_starts, bracket.by_repeat_rps.len())
+            };
+            crate::report::report(run).brackets.iter().map(count).collect()
+        };
+        assert_eq!(counts(&whole), [(5, 0, 5); 2]);
+        let message: String = "it ended".into();
+        whole.starts.extend((0..3).map(|launch| StartRecord {
+            start: launch,
+            launch,
+            failure: Some(Failure { kind: FailureKind::Crashed, message: message.clone() }),
+            ..StartRecord::default()
+        }));
+        let mut in_search = whole.clone();
+        in_search.searches.retain(|search| ![5, 6, 7].contains(&search.trial));
+        assert_eq!(counts(&in_search), [(5, 0, 5), (2, 3, 5)]);
+        assert_eq!(crate::report::report(&in_search).brackets[1].kept_rps, None);
+        let mut in_loop = in_search;
+        in_loop.searches.retain(|search| ![0, 1, 2].contains(&search.trial));
+        for record in in_loop.trials.iter_mut().filter(|record| [5, 6, 7].contains(&record.trial)) {
+            record.load.server_failure = Some(message.clone());
+        }
+        assert_eq!(counts(&in_loop), [(2, 3, 5); 2]);
+        // Starts that were interrupted, or that dyno failed, show nothing.
+        for kind in [FailureKind::Interrupted, FailureKind::Harness] {
+            let mut ended = whole.clone();
+            ended.searches.retain(|search| ![5, 6, 7].contains(&search.trial));
+            ended.starts.iter_mut().for_each(|start| start.failure.as_mut().unwrap().kind = kind);
+            assert_eq!(counts(&ended), [(5, 0, 5), (2, 0, 2)], "{kind:?}");
+        }
     }
 
     /// Incorrect responses in the closed loop prevented a search.

@@ -13,6 +13,7 @@ use crate::grid::{Cell, Grid};
 use crate::peak::{NEAR_PEAK, lower_bounds};
 use crate::report::Report;
 use crate::stats::median;
+use crate::subject::SubjectFailure;
 use crate::trial::TrialResult;
 
 /// A subject whose capacity with a workload is unknown, so that the slowest subject of that
@@ -22,7 +23,7 @@ pub struct MissingCapacity {
     pub workload: String,
     /// Name of the arm.
     pub subject: String,
-    /// Why it has no valid step, or why it may do more than its best one.
+    /// Why it has no valid step, or may do more than its best one.
     pub reason: String,
     pub cause: MissingCause,
 }
@@ -30,12 +31,12 @@ pub struct MissingCapacity {
 /// Why the capacity of a subject is unknown, the worst cause first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MissingCause {
-    /// It has no valid closed loop.
+    /// It has no valid closed loop, because of the server.
     NoValidStep,
     /// Its best step shows only what the generator could do.
     GeneratorLimit,
     /// Repeats of a step that may be its best are excluded for another reason outside of the
-    /// server, or did not run.
+    /// server, or did not run. It may have no valid closed loop either.
     Excluded,
 }
 
@@ -56,13 +57,13 @@ fn slowest_subject(
     grid: &Grid<'_>,
     workload: usize,
 ) -> Option<Capacity> {
-    let capacity = |arm: usize| match peak_throughput((plan, report), grid, (arm, workload))? {
-        PeakThroughput { bound: Some(_), .. } => None,
-        PeakThroughput { rps, .. } => Some(Capacity {
+    let capacity = |arm: usize| {
+        let peak = peak_throughput((plan, report), grid, (arm, workload));
+        Some(Capacity {
             workload: plan.workloads[workload].name.clone(),
-            rps,
+            rps: peak.rps.filter(|_| peak.unknown.is_none())?,
             subject: plan.arms[arm].name.clone(),
-        }),
+        })
     };
     let capacities = loaded_arms(plan, workload).into_iter().filter_map(capacity);
     capacities.min_by(|a, b| a.rps.total_cmp(&b.rps))
@@ -78,14 +79,10 @@ pub fn missing_capacities(plan: &Plan, report: &Report) -> Vec<MissingCapacity> 
         let slowest_rps =
             slowest_subject((plan, report), &grid, workload).map(|slowest| slowest.rps);
         let missing_arm = |arm: usize| {
-            let (cause, reason) = match peak_throughput((plan, report), &grid, (arm, workload)) {
-                Some(peak) if slowest_rps.is_some_and(|slowest| peak.rps >= slowest) => {
-                    return None;
-                }
-                Some(peak) => peak.bound?,
-                None => (MissingCause::NoValidStep, missing_reason(plan, report, (arm, workload))),
-            };
-            Some(MissingCapacity {
+            let peak = peak_throughput((plan, report), &grid, (arm, workload));
+            let (cause, reason) = peak.unknown?;
+            let is_slowest = peak.rps.zip(slowest_rps).is_none_or(|(rps, slowest)| rps < slowest);
+            is_slowest.then(|| MissingCapacity {
                 workload: plan.workloads[workload].name.clone(),
                 subject: plan.arms[arm].name.clone(),
                 cause,
@@ -143,18 +140,17 @@ fn loaded_arms(plan: &Plan, workload: usize) -> BTreeSet<usize> {
 /// The best closed loop of an arm with a workload.
 struct PeakThroughput {
     /// Median over the starts, responses per second. Starts in which the generator was the limit
-    /// count with what they reached at least.
-    rps: f64,
-    /// Why this step or another one may be higher; `None`: none may be.
-    bound: Option<(MissingCause, String)>,
+    /// count with what they reached at least. `None`: no closed loop has such a start.
+    rps: Option<f64>,
+    /// Why the capacity is not known, or may be higher; `None`: it is `rps`.
+    unknown: Option<(MissingCause, String)>,
 }
 
-/// Returns the best closed loop of an arm with a workload. `None`: it has no valid one.
 fn peak_throughput(
     (plan, report): (&Plan, &Report),
     grid: &Grid<'_>,
     (arm, workload): (usize, usize),
-) -> Option<PeakThroughput> {
+) -> PeakThroughput {
     let planned = plan.trials.iter().filter(|trial| {
         (trial.arm, trial.workload) == (arm, workload)
             && plan.load.steps[trial.step].arrivals.is_closed()
@@ -164,12 +160,19 @@ fn peak_throughput(
         |step: usize| ClosedLoop::new((plan, report), grid, CellKey { arm, workload, step });
     let loops: Vec<ClosedLoop<'_>> = steps.into_iter().map(closed_loop).collect();
     let with_rates = loops.iter().filter_map(|closed| Some((closed, closed.rps?)));
-    let (peak, rps) = with_rates.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let bound = loops
+    let Some((peak, rps)) = with_rates.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        let fault = loops.iter().find_map(ClosedLoop::servers_fault);
+        let unknown = fault
+            .map(|reason| (MissingCause::NoValidStep, reason))
+            .or_else(|| loops.iter().find_map(ClosedLoop::exclusion))
+            .unwrap_or_else(|| (MissingCause::NoValidStep, "it had no correct responses".into()));
+        return PeakThroughput { rps: None, unknown: Some(unknown) };
+    };
+    let unknown = loops
         .iter()
         .filter(|closed| closed.may_exceed((peak, rps)))
         .find_map(ClosedLoop::exclusion);
-    Some(PeakThroughput { rps, bound })
+    PeakThroughput { rps: Some(rps), unknown }
 }
 
 /// The planned repeats of a closed loop.
@@ -182,35 +185,46 @@ struct ClosedLoop<'a> {
     valid: usize,
     /// Repeats that are excluded for reasons outside of the server.
     excluded: Vec<&'a TrialResult>,
-    /// Repeats that did not run, without the starts in which the server failed.
-    missing: usize,
+    /// Repeats that are not valid because of the server.
+    failed: Vec<&'a TrialResult>,
+    /// Blocks whose repeat did not run, without the starts in which the server failed.
+    missing: Vec<u32>,
+    /// Failures of the subject's build and starts that concern this loop's protocol.
+    start_failures: Vec<&'a SubjectFailure>,
 }
 
 impl<'a> ClosedLoop<'a> {
-    fn new((plan, report): (&Plan, &Report), grid: &Grid<'a>, key: CellKey) -> ClosedLoop<'a> {
+    fn new((plan, report): (&Plan, &'a Report), grid: &Grid<'a>, key: CellKey) -> ClosedLoop<'a> {
         let cell = grid.get(key);
         let trials = cell.map_or(&[][..], Cell::trials);
+        let protocol = plan.workloads[key.workload].protocol;
+        let start_failures: Vec<&SubjectFailure> = report.subjects[key.arm]
+            .failures
+            .iter()
+            .filter(|failure| failure.protocol.is_none_or(|failed| failed == protocol))
+            .collect();
         let has_failed = |block: u32| {
-            let failures = &report.subjects[key.arm].failures;
-            failures.iter().any(|f| f.is_servers_fault() && [0, block].contains(&f.repeat))
+            let mut failures = start_failures.iter().filter(|failure| failure.is_servers_fault());
+            failures.any(|failure| [0, block].contains(&failure.repeat))
         };
-        let planned = plan.trials.iter().filter(|trial| {
-            (trial.arm, trial.workload, trial.step) == (key.arm, key.workload, key.step)
-        });
+        let planned = plan.trials.iter().filter(|trial| CellKey::from_trial(trial) == key);
         let blocks: BTreeSet<u32> =
             planned.map(|trial| plan.launches[trial.launch].block + 1).collect();
         let has_trial = |block: u32| trials.iter().any(|trial| trial.block == block);
+        let is_missing = |block: &u32| !has_trial(*block) && !has_failed(*block);
+        let missing = blocks.into_iter().filter(is_missing).collect();
+        let invalid = trials.iter().copied().filter(|trial| !trial.valid);
+        let (excluded, failed) = invalid.partition(|trial| trial.is_inconclusive());
         ClosedLoop {
             in_flight: plan.load.steps[key.step].in_flight(),
             rps: cell
                 .and_then(|cell| lower_bounds(cell).repeated().median)
                 .filter(|rps| *rps > 0.0),
             valid: trials.iter().filter(|trial| trial.valid).count(),
-            excluded: trials.iter().copied().filter(|trial| trial.is_inconclusive()).collect(),
-            missing: blocks
-                .into_iter()
-                .filter(|block| !has_trial(*block) && !has_failed(*block))
-                .count(),
+            excluded,
+            failed,
+            missing,
+            start_failures,
         }
     }
 
@@ -218,52 +232,49 @@ impl<'a> ClosedLoop<'a> {
     /// do more here than at its best step. At fewer requests in flight it may if these repeats came
     /// near. With more, throughput may be higher unless only the generator limited it.
     fn may_exceed(&self, (peak, peak_rps): (&ClosedLoop<'_>, f64)) -> bool {
-        let unknown = self.excluded.len() + self.missing;
+        let unknown = self.excluded.len() + self.missing.len();
         if unknown == 0 || unknown < self.valid {
             return false;
         }
         let rates: Vec<f64> = self.excluded.iter().map(|trial| trial.load.throughput_rps).collect();
         let is_near = median(&rates).is_some_and(|rps| rps >= NEAR_PEAK * peak_rps);
-        let is_only_limited =
-            self.missing == 0 && self.excluded.iter().all(|trial| trial.is_limited_by_generator());
+        let is_only_limited = self.missing.is_empty()
+            && self.excluded.iter().all(|trial| trial.is_limited_by_generator());
         is_near || !is_only_limited && self.in_flight >= peak.in_flight
     }
 
-    /// Returns why repeats are excluded or missing.
+    /// Returns how the server failed; `None`: it did not.
+    fn servers_fault(&self) -> Option<String> {
+        let failed_start = self.start_failures.iter().find(|failure| failure.is_servers_fault());
+        let text = failed_start.map(|failure| failure.failure.in_words());
+        text.or_else(|| invalid_caveats(&self.failed).next().map(caveat_text))
+    }
+
+    /// Returns why repeats are excluded or missing; `None`: none is.
     fn exclusion(&self) -> Option<(MissingCause, String)> {
-        let caveats = || {
-            let all = self.excluded.iter().flat_map(|trial| &trial.caveats);
-            all.filter(|caveat| caveat.severity == Severity::Invalid)
-        };
-        let text = |caveat: &Caveat| format!("{}: {}", caveat.code.name(), caveat.message);
-        if let Some(limit) = caveats().find(|caveat| caveat.code.is_generator_limit()) {
-            return Some((MissingCause::GeneratorLimit, text(limit)));
+        let mut caveats = invalid_caveats(&self.excluded);
+        if let Some(limit) = caveats.find(|caveat| caveat.code.is_generator_limit()) {
+            return Some((MissingCause::GeneratorLimit, caveat_text(limit)));
         }
-        let other = caveats().next().map(text);
-        let reason = other.or_else(|| {
-            (self.missing > 0).then(|| format!("{} of its repeats did not run", self.missing))
-        });
-        Some((MissingCause::Excluded, reason?))
+        let other = invalid_caveats(&self.excluded).next().map(caveat_text);
+        let is_missing = |failure: &&&SubjectFailure| self.missing.contains(&failure.repeat);
+        let not_run = || match self.start_failures.iter().find(is_missing) {
+            Some(failure) => Some(failure.failure.in_words()),
+            None if self.missing.is_empty() => None,
+            None => Some(format!("{} of its repeats did not run", self.missing.len())),
+        };
+        Some((MissingCause::Excluded, other.or_else(not_run)?))
     }
 }
 
-/// Returns why an arm has no valid closed loop of a workload.
-fn missing_reason(plan: &Plan, report: &Report, (arm, workload): (usize, usize)) -> String {
-    let protocol = plan.workloads[workload].protocol;
-    let failure = report.subjects[arm]
-        .failures
-        .iter()
-        .find(|failure| failure.protocol.is_none_or(|failed| failed == protocol));
-    if let Some(failure) = failure {
-        return format!("{}: {}", failure.failure.kind.name(), failure.failure.message);
-    }
-    let is_own = |trial: &&TrialResult| (trial.cell.arm, trial.cell.workload) == (arm, workload);
-    let caveats = report.trials.iter().filter(is_own).flat_map(|trial| &trial.caveats);
-    let mut refusals = caveats.filter(|caveat| caveat.severity == Severity::Invalid);
-    refusals.next().map_or_else(
-        || "none of its steps ran".into(),
-        |caveat| format!("{}: {}", caveat.code.name(), caveat.message),
-    )
+/// Returns the caveats that make trials invalid.
+fn invalid_caveats<'a>(trials: &[&'a TrialResult]) -> impl Iterator<Item = &'a Caveat> {
+    let caveats = trials.iter().flat_map(|trial| &trial.caveats);
+    caveats.filter(|caveat| caveat.severity == Severity::Invalid)
+}
+
+fn caveat_text(caveat: &Caveat) -> String {
+    format!("{}: {}", caveat.code.name(), caveat.message)
 }
 
 #[cfg(test)]
@@ -403,6 +414,49 @@ mod tests {
         assert_eq!(missing(&crashed), []);
     }
 
+    /// Without a valid step, only the server's failures are to be fixed in the subject.
+    #[test]
+    fn subject_excluded_at_all_steps_has_outside_cause() {
+        let fail_starts = |kind| {
+            let mut run = fixture::five_blocks();
+            let plan = run.header.plan.clone();
+            run.trials.retain(|record| plan.trials[record.trial].arm != 0);
+            let launches = plan.launches.iter().enumerate();
+            run.starts.extend(launches.filter(|(_, planned)| planned.arms == [0]).map(
+                |(launch, _)| dyno_archive::StartRecord {
+                    start: launch,
+                    launch,
+                    failure: Some(dyno_archive::start::Failure { kind, message: "no".into() }),
+                    ..Default::default()
+                },
+            ));
+            run
+        };
+        let mut stopped = fixture::five_blocks();
+        let plan = stopped.header.plan.clone();
+        for record in &mut stopped.trials {
+            if plan.trials[record.trial].arm == 0 {
+                let mut lags = Recording::new();
+                lags.record(500_000_000);
+                record.load.intervals[0].loop_lag = lags.seal();
+            }
+        }
+        let mut broken = stopped.clone();
+        let fail = |record: &mut TrialRecord| record.load.server_failure = Some("it ended".into());
+        fail(broken.trials.iter_mut().find(|r| plan.trials[r.trial].arm == 0).unwrap());
+        use dyno_archive::start::FailureKind::{Crashed, Harness};
+        for (run, cause, reason) in [
+            (stopped, MissingCause::Excluded, "generator_stopped: "),
+            (fail_starts(Harness), MissingCause::Excluded, "could not be measured: no"),
+            (fail_starts(Crashed), MissingCause::NoValidStep, "crashed: no"),
+            (broken, MissingCause::NoValidStep, "subject_failed: "),
+        ] {
+            let missing = missing_capacities(&plan, &crate::report::report(&run));
+            assert_eq!((&*missing[0].subject, missing[0].cause), ("slow", cause), "{reason}");
+            assert!(missing[0].reason.starts_with(reason), "{}", missing[0].reason);
+        }
+    }
+
     /// A start that dyno or the machine failed is not a failure of the subject.
     #[test]
     fn failures_of_harness_are_not_those_of_subject() {
@@ -427,7 +481,8 @@ mod tests {
         let missing = missing_capacities(&plan, &crate::report::report(&run));
         let names: Vec<_> = missing.iter().map(|m| (&*m.workload, &*m.subject)).collect();
         assert_eq!(names, [("w", "slow"), ("v", "slow")]);
-        assert_eq!(missing[0].reason, "none of its steps ran");
+        let (cause, reason) = (missing[0].cause, &*missing[0].reason);
+        assert_eq!((cause, reason), (MissingCause::Excluded, "5 of its repeats did not run"));
         let whole = fixture::five_blocks();
         let report = crate::report::report(&whole);
         assert_eq!(missing_capacities(&whole.header.plan, &report), []);

@@ -109,10 +109,13 @@ fn facts(side: Side<'_>, other: Side<'_>) -> Value {
     // Missing measurements are visible in the numbers themselves.
     let fields = facts.as_object_mut().expect("facts have names");
     fields.remove("missing");
-    // Older archives lack this field; `false` equals that.
+    // Older archives lack these fields; `false` of the first equals that.
     let is_tracked = |side: Side<'_>| side.run.header.facts.loopback_tracked;
     if (is_tracked(side), is_tracked(other)) == (Some(false), None) {
         fields.remove("loopback_tracked");
+    }
+    if other.run.header.facts.online_cpus.is_none() {
+        fields.remove("online_cpus");
     }
     facts
 }

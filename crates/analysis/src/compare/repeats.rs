@@ -141,8 +141,8 @@ impl SideRepeats {
         result
     }
 
-    /// Adds the requests of a counted or limited repeat. The failed requests of a control that refuses
-    /// connections are intended, and not added.
+    /// Adds the requests of a counted or limited repeat. The failed requests of a control that
+    /// refuses connections are intended, and not added.
     fn count_requests(&mut self, trial: &TrialResult) {
         let failed = if trial.refused { 0 } else { trial.load.failed_requests() };
         self.with_failures += usize::from(failed > 0);

@@ -9,6 +9,7 @@ use crate::report::report;
 use crate::series::{RepeatValue, Series};
 
 mod gates;
+mod limited;
 
 /// A run of servers, each with its responses per second, repeat by repeat; the last one is a
 /// control.
@@ -239,6 +240,22 @@ fn differing_connection_tracking_is_reported() {
     assert_eq!(differences(None, Some(true)), named, "it may be the cause of what differs");
     assert!(differences(Some(true), Some(true)).is_empty());
     assert!(differences(None, Some(false)).is_empty(), "an older archive does not know it");
+}
+
+#[test]
+fn unrecorded_online_cpus_are_no_difference() {
+    let run_with = |online_cpus| {
+        let mut run = run_with_servers("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+        run.header.facts.online_cpus = online_cpus;
+        run
+    };
+    let count = |a, b| {
+        let (a, b) = (run_with(a), run_with(b));
+        let comparison = compare_runs((&a, None), (&b, None), &ComparisonOptions::default());
+        comparison.differences.len()
+    };
+    assert_eq!((count(Some(8), Some(4)), count(Some(8), Some(8))), (1, 0));
+    assert_eq!((count(None, Some(8)), count(Some(8), None)), (0, 0), "an older archive");
 }
 
 #[test]

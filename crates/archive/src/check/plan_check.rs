@@ -101,20 +101,26 @@ fn check_scheduled(rate: f64, load: &LoadRecord, has_request_limit: bool) -> Fil
     Ok(())
 }
 
-/// Checks that no party used more CPU time or memory than the machine has.
+/// CPU time that the kernel may book after it was used, such as at the end of a period of a quota.
+const LATE_NS: u64 = 100_000_000;
+
+/// Checks that no party used more CPU time or memory than the machine has. A CPU quota is no such
+/// bound: it holds for periods, and may be set for dyno alone.
 pub(super) fn check_resources(facts: &Facts, load: &LoadRecord) -> FileCheck {
     load.samples.windows(2).try_for_each(|pair| check_use(facts, &pair[0], &pair[1]))
 }
 
 fn check_use(facts: &Facts, before: &Sample, now: &Sample) -> FileCheck {
     let refuse = |problem: String| Err(format!("{problem} in the sample at {} ns", now.at_ns));
-    let max_ns = (now.at_ns + now.took_ns - before.at_ns).saturating_mul(u64::from(facts.cpus));
+    let elapsed_ns = now.at_ns + now.took_ns - before.at_ns;
+    let max_ns = facts
+        .online_cpus
+        .map(|cpus| elapsed_ns.saturating_mul(u64::from(cpus)).saturating_add(LATE_NS));
     for used in &now.parties {
         let cpu_ns = |sample: &Sample| {
             sample.party_use(used.party).and_then(|used| used.cgroup.as_ref()?.cpu_ns)
         };
-        if let (Some(from), Some(to)) = (cpu_ns(before), cpu_ns(now))
-            && facts.cpus > 0
+        if let (Some(from), Some(to), Some(max_ns)) = (cpu_ns(before), cpu_ns(now), max_ns)
             && to.saturating_sub(from) > max_ns
         {
             return refuse(format!(
@@ -167,4 +173,29 @@ fn check_turns(trials: &[&TrialRecord]) -> FileCheck {
     }
     let numbers: Vec<String> = in_turns().map(|(trial, _)| trial.to_string()).collect();
     Err(format!("the turns of trials {} overlap", numbers.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Party;
+    use crate::sample::{CgroupUse, PartyUse};
+
+    /// A server on eight CPUs uses 1.4 of them under a quota of 1.5 CPUs.
+    #[test]
+    fn cpu_quota_of_dyno_is_no_bound_of_cpu_time() {
+        let sample = |at_ns, cpu_ns| {
+            let cgroup = Some(CgroupUse { cpu_ns: Some(cpu_ns), ..CgroupUse::default() });
+            let used = PartyUse { cgroup, ..PartyUse::empty(Party::SUBJECT) };
+            Sample { at_ns, parties: vec![used], ..Sample::default() }
+        };
+        let (before, after) = (sample(0, 0), sample(1_000_000_000, 1_400_000_000));
+        let check = |online_cpus| {
+            let facts = Facts { cpus: 1, online_cpus, ..Facts::default() };
+            check_use(&facts, &before, &after)
+        };
+        assert_eq!(check(Some(8)), Ok(()));
+        assert_eq!(check(None), Ok(()), "an earlier version did not record the CPUs");
+        assert!(check(Some(1)).is_err());
+    }
 }

@@ -11,7 +11,6 @@ use dyno_archive::start::FailureKind;
 use dyno_archive::{RunDir, TrialRecord};
 use dyno_report::Format;
 use dyno_report::terminal::escape_controls;
-use dyno_runner::run::search;
 
 use crate::cli::{ReportArgs, ReportFormat};
 use crate::exit::Exit;
@@ -81,7 +80,7 @@ pub enum RunCompleteness {
 
 pub fn completeness(run: &Run, report: &Report) -> RunCompleteness {
     let plan = &run.header.plan;
-    if search::is_missing(run) {
+    if report.run.searches_missing + report.run.trials_unchecked > 0 {
         return RunCompleteness::Incomplete;
     }
     if report.run.answered_after.is_some() {

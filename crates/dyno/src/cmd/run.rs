@@ -243,9 +243,7 @@ fn capacities_of(
                 "give the generator more CPUs (`cpuset` under `[limits]` names the servers')",
             ),
             MissingCause::NoValidStep => ("has no valid closed-loop step of", "fix the subject"),
-            MissingCause::Excluded => {
-                ("too few repeats are valid at the best step of", "run the suite again")
-            }
+            MissingCause::Excluded => ("too few valid repeats of", "run the suite again"),
         };
         anyhow::bail!(
             "workload {workload:?}: {problem} {subject} ({reason}), so the capacity for its rates \

@@ -97,6 +97,38 @@ fn ctrl_c_in_last_search_allows_resume() {
     sandbox.assert_nothing_is_left();
 }
 
+/// dyno is killed in the checks after the last step of one of two servers that take turns.
+#[test]
+fn resume_repeats_steps_without_final_checks() {
+    let sandbox = Sandbox::new();
+    sandbox.add_unruly("one", &[], "");
+    sandbox.add_unruly("two", &[], "");
+    let turns = "order = \"interleaved\"\nslice = \"100ms\"";
+    let suite = sandbox.write_suite(&["one", "two"], "");
+    let text_of_suite = std::fs::read_to_string(&suite).unwrap();
+    std::fs::write(&suite, text_of_suite.replace("order = \"fixed\"", turns)).unwrap();
+    let output = sandbox.dyno(&["run", "suite.toml"]);
+    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
+    let run = sandbox.run_folder().unwrap();
+    let json_of = |file: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(run.join(file)).unwrap()).unwrap()
+    };
+    let mut start = json_of("starts/001.json");
+    start["ended_ns"] = json!(null);
+    start["parts"][0]["checks_after"] = json!([]);
+    std::fs::write(run.join("starts/001.json"), start.to_string()).unwrap();
+    let path = run.to_str().unwrap();
+    assert_eq!(sandbox.dyno(&["report", path]).status.code(), Some(3));
+    let output = sandbox.dyno(&["run", "--resume", path]);
+    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
+    for trial in 0..4 {
+        let record = json_of(&format!("trials/{trial:04}.json"));
+        assert!(record["start"].as_u64().unwrap() >= 2, "trial {trial}: {}", record["start"]);
+        assert!(record["load"]["slices_ns"].is_array(), "trial {trial} has turns");
+    }
+    sandbox.assert_nothing_is_left();
+}
+
 #[test]
 fn resume_measures_only_missing_trials() {
     let sandbox = Sandbox::new();

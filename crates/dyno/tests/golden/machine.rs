@@ -421,6 +421,7 @@ pub fn facts() -> Facts {
     Facts {
         cpu_model: Some("Simulated CPU".into()),
         cpus: 2,
+        online_cpus: Some(2),
         memory_bytes: Some(1 << 30),
         kernel: Some("6.0.0-sim".into()),
         cgroup: CgroupVersion::V2,

@@ -394,7 +394,7 @@ const IN_CYCLES: &[(&str, usize)] = &[
     ("launch", 2),
     ("observer", 2),
     ("report", 6),
-    ("runner", 8),
+    ("runner", 6),
     ("workload", 4),
 ];
 

@@ -1,11 +1,12 @@
 //! Estimates how long a plan takes, for the time display.
 
+use dyno_analysis::capacity;
 use dyno_archive::plan::{Plan, Trial};
 use dyno_archive::probe::Probe;
 
 use crate::limits::{IDLE_MEASUREMENT, PROFILE_LENGTH, REST, SEARCH_LOADS, SEARCH_WARMUP_NS};
 use crate::price;
-use crate::run::{search, warm};
+use crate::run::warm;
 
 /// Estimated time of a start in addition to its trials (starting, checking, stopping), for the time
 /// display.
@@ -33,7 +34,7 @@ pub fn expected_ns(plan: &Plan) -> u64 {
     };
     let profiles = plan.trials.iter().filter(is_profiled).count() as u64;
     // Also an estimate: the number of loads of a search depends on its result.
-    let is_searched = |t: &usize| runs(&plan.trials[*t].launch) && search::has_search(plan, *t);
+    let is_searched = |t: &usize| runs(&plan.trials[*t].launch) && capacity::has_search(plan, *t);
     let searches =
         plan.search.map_or(0, |_| (0..plan.trials.len()).filter(is_searched).count() as u64);
     let search_ns = SEARCH_LOADS

@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use dyno_archive::sample::PartyUse;
+use dyno_archive::sample::{PartyUse, ThreadUse};
 use dyno_archive::start::{IdleUse, PartStart};
 use dyno_archive::{Party, Sample};
 use dyno_observer::{Files, Reads, binary};
@@ -34,21 +34,35 @@ impl Runner<'_> {
         // There are no requests during this time, so all resource use is the server's own.
         thread::sleep(IDLE_MEASUREMENT);
         let (after, cpu_after) = (watched.sample(Reads::All), sampler.cpu_ns());
-        let count_wakeups = |sample: &Sample| sample.party_use(Party::SUBJECT).and_then(wakeups);
         let growth = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
         record.idle = Some(IdleUse {
             length_ns: after.at_ns - before.at_ns,
             cpu_ns: growth(cpu_before, cpu_after),
-            wakeups: growth(count_wakeups(&before), count_wakeups(&after)),
+            wakeups: wakeups_between(&before, &after),
         });
         record.binary =
             after.party_use(Party::SUBJECT).and_then(busiest_process).and_then(binary::inspect);
     }
 }
 
-/// Returns the number of times that a party's threads were woken.
-fn wakeups(used: &PartyUse) -> Option<u64> {
-    used.threads.iter().map(|t| t.seen.map(|seen| seen.wakeups).or(t.switches_voluntary)).sum()
+/// Returns how often the subject's threads were woken between two samples. `None`: a thread ended
+/// in between, so that its last wake-ups are unknown, or a counter was not read.
+fn wakeups_between(before: &Sample, after: &Sample) -> Option<u64> {
+    let (before, after) = (before.party_use(Party::SUBJECT)?, after.party_use(Party::SUBJECT)?);
+    let key = |thread: &ThreadUse| (thread.pid, thread.tid, thread.began_ticks);
+    let wakeups =
+        |thread: &ThreadUse| thread.seen.map(|seen| seen.wakeups).or(thread.switches_voluntary);
+    let find = |threads: &[ThreadUse], wanted: &ThreadUse| {
+        threads.iter().position(|thread| key(thread) == key(wanted))
+    };
+    if before.threads.iter().any(|thread| find(&after.threads, thread).is_none()) {
+        return None;
+    }
+    let growth = |thread: &ThreadUse| match find(&before.threads, thread) {
+        Some(earlier) => wakeups(thread)?.checked_sub(wakeups(&before.threads[earlier])?),
+        None => wakeups(thread),
+    };
+    after.threads.iter().map(growth).sum()
 }
 
 /// Returns the process whose threads have used the most CPU time.
@@ -56,4 +70,29 @@ fn busiest_process(used: &PartyUse) -> Option<u32> {
     let run_ns =
         |pid: u32| used.threads.iter().filter(|t| t.pid == pid).map(|t| t.run_ns).sum::<u64>();
     used.threads.iter().map(|t| t.pid).max_by_key(|pid| run_ns(*pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(threads: &[(u32, u64)]) -> Sample {
+        let thread = |(tid, wakeups): &(u32, u64)| ThreadUse {
+            tid: *tid,
+            switches_voluntary: Some(*wakeups),
+            ..ThreadUse::default()
+        };
+        let threads = threads.iter().map(thread).collect();
+        let used = PartyUse { threads, ..PartyUse::empty(Party::SUBJECT) };
+        Sample { parties: vec![used], ..Sample::default() }
+    }
+
+    #[test]
+    fn wakeups_are_unknown_if_a_thread_ended() {
+        let before = sample(&[(1, 500), (2, 400)]);
+        let wakeups = |after: &[(u32, u64)]| wakeups_between(&before, &sample(after));
+        assert_eq!(wakeups(&[(1, 510), (2, 407)]), Some(17));
+        assert_eq!(wakeups(&[(1, 510), (2, 400), (3, 4)]), Some(14), "a new thread");
+        assert_eq!(wakeups(&[(1, 620)]), None, "its counter is gone with 400 wake-ups");
+    }
 }

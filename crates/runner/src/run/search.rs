@@ -1,15 +1,14 @@
 //! Searches for the highest rate at which a subject keeps the objective. The search runs in the
 //! same start as the trials, so that both measure the same process.
 
-use std::collections::BTreeSet;
 use std::thread;
 
 use dyno_analysis::capacity::{self, SearchStep};
-use dyno_archive::plan::{Load, Plan, Step};
+use dyno_archive::plan::{Load, Step};
 use dyno_archive::run::Run;
 use dyno_archive::search::{SearchLoad, SearchRecord};
 use dyno_archive::start::Failure;
-use dyno_archive::{LoadRecord, Protocol, TrialRecord};
+use dyno_archive::{LoadRecord, TrialRecord};
 use dyno_observer::Files;
 
 use super::judge::{harness, interrupted_failure};
@@ -20,52 +19,6 @@ use super::{RunEvent, Runner};
 use crate::limits::{REST, SEARCH_INTERVALS, SEARCH_WARMUP_NS};
 use crate::load;
 use crate::load_at;
-
-/// Returns the trials of a launch after which a rate search is still due. Trials over a refused
-/// protocol have no search.
-pub(super) fn due(plan: &Plan, run: &Run, launch: usize) -> Vec<usize> {
-    let searched: BTreeSet<usize> = run.searches.iter().map(|search| search.trial).collect();
-    let refused = refused_protocols(run, launch);
-    let is_due = |trial: &usize| {
-        let planned = &plan.trials[*trial];
-        let is_accepted = !refused.contains(&plan.workloads[planned.workload].protocol);
-        planned.launch == launch
-            && is_accepted
-            && has_search(plan, *trial)
-            && !searched.contains(trial)
-    };
-    if plan.search.is_some() { (0..plan.trials.len()).filter(is_due).collect() } else { Vec::new() }
-}
-
-/// Returns the protocols over which the starts of a launch broke a promise.
-pub(super) fn refused_protocols(run: &Run, launch: usize) -> BTreeSet<Protocol> {
-    let starts = run.starts.iter().filter(|start| start.launch == launch);
-    starts.flat_map(|start| start.refused_protocols().into_keys()).collect()
-}
-
-/// Returns whether a search follows a trial, if the plan has searches. A control that refuses all
-/// connections has no rate.
-pub(crate) fn has_search(plan: &Plan, trial: usize) -> bool {
-    let planned = &plan.trials[trial];
-    plan.load.steps[planned.step].arrivals.is_closed() && !plan.subject_of(planned.arm).refuses
-}
-
-/// Returns whether a measured trial still lacks its search. A failed subject needs no search.
-#[must_use]
-pub fn is_missing(run: &Run) -> bool {
-    let plan = &run.header.plan;
-    let has_failed = |launch: usize| {
-        let starts = run.starts.iter().filter(|start| start.launch == launch);
-        starts
-            .filter_map(|start| start.failure.as_ref())
-            .any(|failure| failure.kind.is_caused_by_subject())
-    };
-    let is_open = |launch: usize| {
-        let is_measured = |trial: &usize| run.trials.iter().any(|record| record.trial == *trial);
-        !has_failed(launch) && due(plan, run, launch).iter().any(is_measured)
-    };
-    (0..plan.launches.len()).any(is_open)
-}
 
 /// One load of a search.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use dyno_analysis::{report, stopping};
+use dyno_analysis::{capacity, report, stopping};
 use dyno_archive::dir::ArchiveError;
 use dyno_archive::plan::{Isolation, Plan};
 use dyno_archive::probe::Probe;
@@ -24,7 +24,6 @@ use dyno_subject::definition::Definition;
 use super::canary;
 use super::judge::{harness, interrupted_failure};
 use super::running_parts::{self, Launched, RunningPart};
-use super::search;
 use super::start::RunSetup;
 use super::{BuiltBackend, RunEnd, RunError, RunEvent, Runner};
 use crate::drops::DropWatch;
@@ -54,8 +53,11 @@ impl Runner<'_> {
             if next != std::mem::replace(&mut block, next) && self.is_answered()? {
                 return Ok(RunEnd::Answered);
             }
-            let due: Vec<Due> =
-                launches.into_iter().filter_map(|launch| self.due(launch, &completed)).collect();
+            let unchecked = self.unchecked_points(&launches, &run);
+            let due: Vec<Due> = launches
+                .into_iter()
+                .filter_map(|launch| self.due(launch, &completed, &unchecked))
+                .collect();
             let mut starts: Vec<Start> =
                 (next_start..).zip(due).map(|(start, due)| due.begin(start)).collect();
             next_start += starts.len();
@@ -76,20 +78,44 @@ impl Runner<'_> {
 
     /// Returns the remaining work of a launch. `None`: no work remains, or a subject is
     /// unavailable.
-    fn due(&self, launch: usize, completed: &CompletedPart<'_>) -> Option<Due> {
-        let refused = search::refused_protocols(completed.run, launch);
-        let is_accepted = |t: &usize| !refused.contains(&self.trial_protocol(*t));
-        let pending: Vec<usize> = (0..self.plan.trials.len())
-            .filter(|t| self.plan.trials[*t].launch == launch && !completed.measured.contains(t))
-            .filter(is_accepted)
-            .collect();
-        let to_search = search::due(self.plan, completed.run, launch);
+    fn due(
+        &self,
+        launch: usize,
+        completed: &CompletedPart<'_>,
+        unchecked: &BTreeSet<(usize, usize)>,
+    ) -> Option<Due> {
+        let refused = capacity::refused_protocols(completed.run, launch);
+        let accepted_trials = || {
+            let of_launch = |t: &usize| self.plan.trials[*t].launch == launch;
+            let is_accepted = |t: &usize| !refused.contains(&self.trial_protocol(*t));
+            (0..self.plan.trials.len()).filter(of_launch).filter(is_accepted)
+        };
+        let mut pending: Vec<usize> =
+            accepted_trials().filter(|t| !completed.measured.contains(t)).collect();
+        let to_search = capacity::due_searches(self.plan, completed.run, launch);
+        if pending.is_empty() && to_search.is_empty() {
+            // A start with trials left ends with a check of its own.
+            pending = accepted_trials().filter(|t| unchecked.contains(&self.point(*t))).collect();
+        }
         let takes_part =
             self.plan.arms_of(launch).all(|arm| self.builds.subjects[arm.subject].is_some());
         let is_complete =
             completed.failed.contains(&launch) || pending.is_empty() && to_search.is_empty();
         let resumed = completed.run.starts.iter().any(|start| start.launch == launch);
         (!is_complete && takes_part).then_some(Due { launch, resumed, pending, to_search })
+    }
+
+    /// Returns the workloads and steps that launches of one group are to measure again, because the
+    /// contract was not checked after them. All launches of the group repeat them, because their
+    /// trials are measured together.
+    fn unchecked_points(&self, launches: &[usize], run: &Run) -> BTreeSet<(usize, usize)> {
+        let trials = launches.iter().flat_map(|launch| run.unchecked_trials_of(*launch));
+        trials.map(|trial| self.point(trial)).collect()
+    }
+
+    /// Returns the workload and the step of a trial.
+    fn point(&self, trial: usize) -> (usize, usize) {
+        (self.plan.trials[trial].workload, self.plan.trials[trial].step)
     }
 
     /// Returns whether the measurements decide the run's comparison. It is checked only between
@@ -99,8 +125,9 @@ impl Runner<'_> {
             return Ok(false);
         }
         let run = self.dir.read()?;
-        // An interrupted search is completed first, whatever the results of the trials are.
-        Ok(!search::is_missing(&run) && stopping::is_answered(&run, &report::report(&run)))
+        // An interrupted search or check is completed first, whatever the trials show.
+        let is_open = capacity::missing_searches(&run) > 0 || !run.unchecked_trials().is_empty();
+        Ok(!is_open && stopping::is_answered(&run, &report::report(&run)))
     }
 
     /// Returns the arm of a start whose subject passed all lifecycle checks. `None`: a check
@@ -215,13 +242,12 @@ impl Runner<'_> {
         trial: usize,
         starts: &'s mut [Start],
     ) -> Vec<(usize, &'s mut Start)> {
-        let point = |trial: usize| (self.plan.trials[trial].workload, self.plan.trials[trial].step);
         let same_point = |start: &Start| {
             start
                 .pending
                 .iter()
                 .copied()
-                .find(|pending_trial| point(*pending_trial) == point(trial))
+                .find(|pending_trial| self.point(*pending_trial) == self.point(trial))
         };
         starts.iter_mut().filter_map(|start| Some((same_point(start)?, start))).collect()
     }
@@ -469,8 +495,14 @@ impl Runner<'_> {
             return Err(interrupted_failure().into());
         }
         let launched = Launched::new(&mut start.up);
-        // Before the trial is written: a re-run trial is profiled again.
+        // Before the trial is written: a re-run trial is profiled again, and a resumed run repeats
+        // a trial whose profile was interrupted.
         let profile = served.is_ok().then(|| self.profile(trial, &launched)).flatten();
+        if profile.as_ref().is_some_and(|profile| profile.failure.is_some())
+            && self.interrupts.count() > 0
+        {
+            return Err(interrupted_failure().into());
+        }
         profile.map_or(Ok(()), |profile| self.dir.write_profile(&profile))?;
         self.dir.write_trial(record)?;
         (self.on_event)(RunEvent::TrialEnded { trial, record });

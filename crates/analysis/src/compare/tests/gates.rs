@@ -4,7 +4,7 @@ use super::*;
 
 /// Outcome of a repeat.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum RepeatOutcome {
+pub(super) enum RepeatOutcome {
     Crashed,
     BackendEnded,
     IncorrectResponses,
@@ -28,7 +28,7 @@ fn failed_start(
 }
 
 /// Spoils the first repeats of an arm.
-fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOutcome) {
+pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOutcome) {
     use dyno_archive::start::FailureKind;
     let is_of_arm = |trial: &usize| run.header.plan.trials[*trial].arm == arm;
     let spoilt: Vec<usize> =
@@ -86,7 +86,8 @@ const OUTCOMES: [(RepeatOutcome, Cause); 8] = [
     (RepeatOutcome::Removed, Cause::NoRecord),
 ];
 
-const FOURTEEN: &[u64] = &[200, 202, 201, 203, 200, 201, 202, 200, 203, 201, 202, 200, 201, 203];
+pub(super) const FOURTEEN: &[u64] =
+    &[200, 202, 201, 203, 200, 201, 202, 200, 203, 201, 202, 200, 201, 203];
 
 fn throughput_gate() -> ComparisonOptions {
     ComparisonOptions {
@@ -287,36 +288,6 @@ fn missing_control_repeats_leave_gate_undecided() {
     }
 }
 
-/// The generator limits all repeats, and a server fails two requests of each. The repeats count for
-/// CPU time, and with it their failed requests.
-#[test]
-fn failed_requests_of_limited_repeats_miss_cpu_gate() {
-    let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
-    let arms: Vec<usize> = run.header.plan.trials.iter().map(|trial| trial.arm).collect();
-    for trial in &mut run.trials {
-        let load = &mut trial.load;
-        load.samples = fixture::record_with_threads(&[(100, 0)]).samples;
-        if arms[trial.trial] == 1 {
-            load.books.failed += 2;
-            load.books.started += 2;
-            load.books.scheduled += 2;
-            (0..2).for_each(|_| load.intervals[0].outcomes.count(dyno_archive::Outcome::Reset));
-        }
-    }
-    spoil(&mut run, 0, 14, RepeatOutcome::GeneratorBusy);
-    spoil(&mut run, 1, 14, RepeatOutcome::GeneratorBusy);
-    let options = ComparisonOptions {
-        gates: Gate::parse("cpu_us_per_request>+50%").unwrap(),
-        ..ComparisonOptions::default()
-    };
-    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options);
-    let GateResult { state, sentence, .. } = &comparison.gates[0];
-    assert_eq!(*state, GateState::Missed, "{sentence}");
-    assert!(sentence.contains("14 of 14 compared with 0 of 14"), "{sentence}");
-    let starts = &comparison.starts[0];
-    assert_eq!((starts.a.with_failures, starts.b.with_failures), (0, 14));
-}
-
 /// The test of failures includes failures of the server only.
 #[test]
 fn failures_of_half_repeats_miss_any_gate() {
@@ -367,47 +338,6 @@ fn ratio_above_gate_misses_despite_lost_repeats() {
         "{:?}",
         comparison.gates
     );
-}
-
-/// The generator limits the number of requests, not the server's CPU time for each of them.
-#[test]
-fn limited_repeats_count_for_cpu_time_only() {
-    let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
-    run.trials.iter_mut().for_each(|trial| {
-        trial.load.samples = fixture::record_with_threads(&[(100, 0)]).samples;
-    });
-    spoil(&mut run, 1, 2, RepeatOutcome::GeneratorBusy);
-    let options = ComparisonOptions {
-        gates: Gate::parse("cpu_us_per_request>+50%,throughput<-50%").unwrap(),
-        ..ComparisonOptions::default()
-    };
-    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options);
-    let states: Vec<GateState> = comparison.gates.iter().map(|gate| gate.state).collect();
-    assert_eq!(states, [GateState::Held, GateState::Undecided], "{:?}", comparison.gates);
-    let counts = |key| {
-        let row = comparison.rows.iter().find(|row| row.metric == key).unwrap();
-        (row.a.values.len(), row.b.values.len(), row.pairs.len())
-    };
-    assert_eq!(counts("server_cpu_us_per_request"), (14, 14, 14));
-    assert_eq!(counts("throughput_rps"), (14, 12, 12));
-    let sentence = comparison.repeats[0].sentence.as_deref().unwrap();
-    let expected = "2 of 14 repeats of B are excluded (the generator was the limit: 2), except \
-                    for CPU time per response";
-    assert_eq!(sentence, expected);
-    // Nor does it count if other programs used the generator's CPUs.
-    let mut disturbed = report(&run);
-    let invalid = disturbed.trials.iter_mut().filter(|trial| !trial.valid);
-    invalid.for_each(|trial| trial.limiter.resource = crate::verdict::Resource::OtherPrograms);
-    let side = |arm| Side { run: &run, report: &disturbed, arm: Some(arm) };
-    let comparison = compare(side(0), side(1), &options);
-    assert!(comparison.gates.iter().all(|gate| gate.state == GateState::Undecided));
-    // A repeat that is excluded for another reason counts for no metric.
-    spoil(&mut run, 1, 1, RepeatOutcome::IncorrectResponses);
-    let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options);
-    assert_eq!(comparison.repeats[0].b.limited, 1);
-    let sentence = comparison.repeats[0].sentence.as_deref().unwrap();
-    assert!(sentence.contains("), except for CPU time per response in 1 of them"), "{sentence}");
-    assert!(comparison.gates.iter().all(|gate| gate.state != GateState::Held));
 }
 
 /// Failures of the control are attributed to the machine.
@@ -518,7 +448,7 @@ fn early_stopped_run_is_complete() {
     assert_eq!(first, 42);
 }
 
-const NULL_OF_FOURTEEN: (&str, &[u64]) = ("null", FOURTEEN);
+pub(super) const NULL_OF_FOURTEEN: (&str, &[u64]) = ("null", FOURTEEN);
 
 #[test]
 fn on_undecided_pass_accepts_undecided_gates() {

@@ -1,0 +1,57 @@
+//! Decides which trials of a run lack their search for a rate.
+
+use std::collections::BTreeSet;
+
+use dyno_archive::Protocol;
+use dyno_archive::plan::Plan;
+use dyno_archive::run::Run;
+
+/// Returns the trials of a launch after which a rate search is still due. Trials over a refused
+/// protocol have no search.
+#[must_use]
+pub fn due_searches(plan: &Plan, run: &Run, launch: usize) -> Vec<usize> {
+    let searched: BTreeSet<usize> = run.searches.iter().map(|search| search.trial).collect();
+    let refused = refused_protocols(run, launch);
+    let is_due = |trial: &usize| {
+        let planned = &plan.trials[*trial];
+        let is_accepted = !refused.contains(&plan.workloads[planned.workload].protocol);
+        planned.launch == launch
+            && is_accepted
+            && has_search(plan, *trial)
+            && !searched.contains(trial)
+    };
+    if plan.search.is_some() { (0..plan.trials.len()).filter(is_due).collect() } else { Vec::new() }
+}
+
+/// Returns the protocols over which the starts of a launch broke a promise.
+#[must_use]
+pub fn refused_protocols(run: &Run, launch: usize) -> BTreeSet<Protocol> {
+    let starts = run.starts.iter().filter(|start| start.launch == launch);
+    starts.flat_map(|start| start.refused_protocols().into_keys()).collect()
+}
+
+/// Returns whether a search follows a trial, if the plan has searches. A control that refuses all
+/// connections has no rate.
+#[must_use]
+pub fn has_search(plan: &Plan, trial: usize) -> bool {
+    let planned = &plan.trials[trial];
+    plan.load.steps[planned.step].arrivals.is_closed() && !plan.subject_of(planned.arm).refuses
+}
+
+/// Returns the number of measured trials that still lack their search, such as those of an
+/// interrupted run. A failed subject needs no search.
+#[must_use]
+pub fn missing_searches(run: &Run) -> usize {
+    let plan = &run.header.plan;
+    let has_failed = |launch: usize| {
+        let starts = run.starts.iter().filter(|start| start.launch == launch);
+        starts
+            .filter_map(|start| start.failure.as_ref())
+            .any(|failure| failure.kind.is_caused_by_subject())
+    };
+    let is_measured = |trial: &usize| run.trials.iter().any(|record| record.trial == *trial);
+    (0..plan.launches.len())
+        .filter(|launch| !has_failed(*launch))
+        .map(|launch| due_searches(plan, run, launch).iter().filter(|t| is_measured(t)).count())
+        .sum()
+}

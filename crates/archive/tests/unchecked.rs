@@ -1,0 +1,46 @@
+//! Tests which trials a resumed run measures again, because the contract was not checked after
+//! them.
+
+use std::path::Path;
+
+use dyno_archive::start::{Failure, FailureKind};
+use dyno_archive::{Party, RunDir, StartRecord};
+
+fn failed(start: &mut StartRecord, kind: FailureKind) {
+    start.failure = Some(Failure { kind, message: String::new() });
+}
+
+/// Makes a start one whose checks after its last step were interrupted.
+fn interrupt_checks(start: &mut StartRecord) {
+    failed(start, FailureKind::Interrupted);
+    let mut parts = start.parts.iter_mut();
+    let part = parts.find(|part| part.party == Party::SUBJECT).unwrap();
+    assert!(!part.checks_before.is_empty());
+    part.checks_after.clear();
+}
+
+#[test]
+fn interrupted_resume_leaves_trials_unchecked() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
+    let mut run = RunDir::open(&golden).unwrap().read().unwrap();
+    let launch = run.starts[0].launch;
+    assert_eq!(run.unchecked_trials(), [0; 0]);
+    interrupt_checks(&mut run.starts[0]);
+    let unchecked = run.unchecked_trials_of(launch);
+    assert!(!unchecked.is_empty());
+    // The resumed start ended before its first trial, with and without its first checks.
+    let number = run.starts.iter().map(|start| start.start + 1).max().unwrap();
+    for has_parts in [true, false] {
+        let mut next = StartRecord { start: number, ..run.starts[0].clone() };
+        failed(&mut next, FailureKind::Interrupted);
+        next.parts.retain(|_| has_parts);
+        run.starts.push(next);
+        assert_eq!(run.unchecked_trials_of(launch), unchecked, "{has_parts}");
+        run.starts.pop();
+    }
+    // A resumed start whose server fails is a result, so nothing is measured again.
+    let mut next = StartRecord { start: number, ..run.starts[0].clone() };
+    failed(&mut next, FailureKind::IncorrectResponses);
+    run.starts.push(next);
+    assert_eq!(run.unchecked_trials(), [0; 0]);
+}
