@@ -36,8 +36,9 @@ impl Run {
     }
 
     /// Returns the trials of a launch whose last start with trials ended, through an interrupt or
-    /// with dyno, before its contract was checked again. Nothing shows that the server was still
-    /// correct, so they are to be measured again. A failed subject needs no further start.
+    /// with dyno, before its contract was checked again, also not by a later start that completed a
+    /// search. Nothing shows that the server was still correct, so they are to be measured again. A
+    /// failed subject needs no further start.
     #[must_use]
     pub fn unchecked_trials_of(&self, launch: usize) -> Vec<usize> {
         let of_launch = || self.starts.iter().filter(|start| start.launch == launch);
@@ -46,8 +47,13 @@ impl Run {
             .filter_map(|start| start.failure.as_ref())
             .any(|failure| failure.kind.is_caused_by_subject());
         let has_trials = |start: &&StartRecord| trials_of(start.start).next().is_some();
+        let has_final_check =
+            |start: &StartRecord| start.subject().is_some_and(|part| !part.checks_after.is_empty());
+        let is_checked_later = |last: &StartRecord| {
+            of_launch().any(|start| start.start > last.start && has_final_check(start))
+        };
         match of_launch().filter(has_trials).max_by_key(|start| start.start) {
-            Some(last) if !has_failed && last.lacks_final_check() => {
+            Some(last) if !has_failed && last.lacks_final_check() && !is_checked_later(last) => {
                 trials_of(last.start).map(|t| t.trial).collect()
             }
             _ => Vec::new(),

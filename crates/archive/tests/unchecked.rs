@@ -38,6 +38,14 @@ fn interrupted_resume_leaves_trials_unchecked() {
         assert_eq!(run.unchecked_trials_of(launch), unchecked, "{has_parts}");
         run.starts.pop();
     }
+    // A resumed start that completed a search made the check.
+    let checks = run.starts[1].subject().unwrap().checks_after.clone();
+    let mut next = StartRecord { start: number, ..run.starts[0].clone() };
+    (next.failure, next.ended_ns) = (None, Some(1));
+    next.parts.iter_mut().for_each(|part| part.checks_after.clone_from(&checks));
+    run.starts.push(next);
+    assert_eq!(run.unchecked_trials(), [0; 0]);
+    run.starts.pop();
     // A resumed start whose server fails is a result, so nothing is measured again.
     let mut next = StartRecord { start: number, ..run.starts[0].clone() };
     failed(&mut next, FailureKind::IncorrectResponses);
