@@ -257,6 +257,16 @@ fn rate_share_sentence(report: &Report, c: &Comparison) -> Option<String> {
     ))
 }
 
+/// Whether a search for a rate kept a higher rate than the best closed loop, `peak_rps`.
+fn is_exceeded_by_search(report: &Report, row: &OverviewRow, peak_rps: f64) -> bool {
+    let own = report
+        .brackets
+        .iter()
+        .filter(|bracket| (&bracket.subject, &bracket.workload) == (&row.subject, &row.workload));
+    own.filter(|bracket| bracket.searched.is_some())
+        .any(|bracket| bracket.kept_rps.is_some_and(|kept| kept > peak_rps))
+}
+
 fn single_subject_sentence(report: &Report, row: &OverviewRow) -> Option<String> {
     let (peak, at) = row.highest_throughput()?;
     let repeats = peak.values.len();
@@ -273,11 +283,12 @@ fn single_subject_sentence(report: &Report, row: &OverviewRow) -> Option<String>
     };
     let workload = workload_phrase(report, &row.workload);
     let (subject, rate) = (title(report, &row.subject), number(peak.median?));
+    let is_exceeded = is_exceeded_by_search(report, row, peak.median?);
     let bound = match (row.peak_is_lower_bound, &row.peak_mixture) {
         (true, _) => "at least ",
         (false, Some(_)) => "a mean of ",
         // No server can serve more than the offered rate.
-        (false, None) if row.peak_is_offered => "",
+        (false, None) if row.peak_is_offered || is_exceeded => "",
         (false, None) => "at most ",
     };
     let mixture_text = row
@@ -285,9 +296,13 @@ fn single_subject_sentence(report: &Report, row: &OverviewRow) -> Option<String>
         .as_ref()
         .map(|mixture_levels| mixture_sentence("its", mixture_levels))
         .unwrap_or_default();
+    let search_text = match is_exceeded {
+        true => " Loads of its search served more, so this load was disturbed or too short.",
+        false => "",
+    };
     Some(format!(
         "{subject} served {bound}{rate} requests per second{workload} ({uncertainty}), at \
-         {}.{mixture_text}",
+         {}.{mixture_text}{search_text}",
         label_in_words(at)
     ))
 }

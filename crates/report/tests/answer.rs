@@ -417,14 +417,6 @@ fn protocols_are_compared_at_equal_requests_in_flight() {
 }
 
 #[test]
-fn interrupted_searches_and_checks_are_named() {
-    let text =
-        sentences_after(|r| (r.run.searches_missing, r.run.trials_unchecked) = (1, 2)).concat();
-    assert!(text.contains("1 planned search for a rate was not completed."), "{text}");
-    assert!(text.contains("Contracts were not checked after 2 steps."), "{text}");
-}
-
-#[test]
 fn shapes_are_named_if_level_has_several() {
     let comparison = |shape, base, ratio| h2_comparison("fast", "h2", shape, base, &[ratio]);
     assert_eq!(

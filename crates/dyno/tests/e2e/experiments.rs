@@ -342,7 +342,7 @@ fn revisions_that_cannot_be_compared_are_refused() {
         (&["--rev", "nowhere"][..], "not a commit of the repository"),
         (&["--rev=--upload-pack=x"], "not a commit of the repository"),
         (&["--rev", "main", "--rev", "HEAD"], "are the same commit"),
-        (&["--rev", "before"], "is the same in before and worktree"),
+        (&["--rev", "before"], "folder and definition are the same in before and worktree"),
         (&["--rev", "main", "--only", "null"], "null: has no revisions"),
         (&["--rev", "main", "--rev", "main", "--rev", "main"], "given 3 times"),
         (&["--only", "web", "other"], "--only: is for measurements with --rev"),
