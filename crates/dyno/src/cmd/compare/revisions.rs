@@ -352,8 +352,8 @@ fn refuse_equal_revisions(plan: &Plan, names: &[String]) -> anyhow::Result<()> {
         return Ok(());
     }
     Err(bad(format!(
-        "{}: its folder and definition are the same in {} and {}\nhint: files outside of the folder \
-         are not compared; measure both with --anyway",
+        "{}: its folder and definition are the same in {} and {}\nhint: files outside of the \
+         folder are not compared; measure both with --anyway",
         a.name, names[0], names[1]
     )))
 }
