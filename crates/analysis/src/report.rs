@@ -215,7 +215,7 @@ pub fn report(run: &Run) -> Report {
     };
     compare_arms(run, &mut report);
     report.run.answered_after = repeats_until_answer(run, &report);
-    // In a run that ended early, the remaining repeats are excluded as missing.
+    // In a run that ended early, the remaining repeats do not count as missing.
     if report.run.answered_after.is_some() {
         compare_arms(run, &mut report);
     }

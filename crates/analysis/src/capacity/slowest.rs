@@ -146,6 +146,8 @@ struct PeakThroughput {
     unknown: Option<(MissingCause, String)>,
 }
 
+/// Returns the best closed loop of an arm with a workload, and why its capacity is unknown. Without
+/// one, a failure of the server is named before other reasons.
 fn peak_throughput(
     (plan, report): (&Plan, &Report),
     grid: &Grid<'_>,

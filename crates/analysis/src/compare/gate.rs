@@ -443,7 +443,7 @@ impl<'a> GateCell<'a> {
         pairs > 0 && pairs < counted(&self.cell.a).max(counted(&self.cell.b))
     }
 
-    /// Appends the repeats that are excluded.
+    /// Appends the excluded repeats.
     fn with_repeats(&self, text: String) -> String {
         match &self.cell.sentence {
             Some(uncounted) => format!("{text}; {uncounted}"),

@@ -362,7 +362,7 @@ pub(super) fn planned_blocks<'a>(
     launches.map(|launch| launch.block + 1).filter(|block| *block <= last_block).collect()
 }
 
-/// Returns why a trial is not valid; `None`: the trial counts.
+/// Returns why a repeat is excluded; `None`: it counts.
 fn exclusion(trial: &TrialResult) -> Option<(Cause, String)> {
     if trial.valid || trial.refused {
         return None;
