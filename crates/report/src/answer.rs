@@ -297,7 +297,7 @@ fn single_subject_sentence(report: &Report, row: &OverviewRow) -> Option<String>
         .map(|mixture_levels| mixture_sentence("its", mixture_levels))
         .unwrap_or_default();
     let search_text = match is_exceeded {
-        true => " Loads of its search served more, so this load was disturbed or too short.",
+        true => " Loads of its search served more.",
         false => "",
     };
     Some(format!(
