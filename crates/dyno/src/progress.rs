@@ -11,7 +11,7 @@ use dyno_archive::plan::Plan;
 use dyno_archive::start::{WarmUp, WarmUpEnd, WarmUpSlice};
 use dyno_archive::{Interval, Phase};
 use dyno_report::format::{count, micros, number, percent, running_percentile_text};
-use dyno_report::terminal::{escape_controls, escape_foreign, line};
+use dyno_report::terminal::{escape_controls, escape_foreign, escape_line};
 use dyno_report::text::{self, Style};
 use dyno_runner::plan::expected_ns;
 use dyno_runner::run::RunEvent;
@@ -104,7 +104,7 @@ impl Progress {
                     "{}: the machine or the generator was disturbed, measuring again",
                     describe_step(plan, *trial)
                 );
-                self.print_line(&line(&message));
+                self.print_line(&escape_line(&message));
             }
             RunEvent::TrialEnded { trial, .. } => {
                 self.bar.inc(1);
@@ -116,7 +116,10 @@ impl Progress {
             RunEvent::Failed { launch, failure } => {
                 let id = names(plan, *launch);
                 let message = failure.message.lines().next().unwrap_or_default();
-                self.print_line(&line(&format!("{id:<22} {}: {message}", failure.kind.name())));
+                self.print_line(&escape_line(&format!(
+                    "{id:<22} {}: {message}",
+                    failure.kind.name()
+                )));
             }
             RunEvent::LaunchEnded { .. } => {}
         }
@@ -130,7 +133,7 @@ impl Progress {
             Ok(Some(build)) => {
                 self.print_line(&format!(
                     "{:<22} built in {}",
-                    line(name),
+                    escape_line(name),
                     micros(build.wall_ns as f64 / 1e3)
                 ));
             }
@@ -187,7 +190,7 @@ impl Progress {
         } else {
             format!(" · {} left", clock(remaining))
         };
-        self.bar.set_message(format!("{}{remaining}", line(message)));
+        self.bar.set_message(format!("{}{remaining}", escape_line(message)));
     }
 
     /// Prints a line that stays.
@@ -219,7 +222,7 @@ fn describe_slice(slice: &WarmUpSlice) -> String {
 /// Returns the names of the arms of a launch, safe for a terminal.
 fn names(plan: &Plan, launch: usize) -> String {
     let arm_names: Vec<&str> = plan.arms_of(launch).map(|arm| arm.name.as_str()).collect();
-    line(&arm_names.join(", "))
+    escape_line(&arm_names.join(", "))
 }
 
 /// Describes the workload and the step of a trial.

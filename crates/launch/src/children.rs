@@ -50,7 +50,7 @@ pub(crate) fn adopt_orphans() {
 }
 
 /// Kills the orphans that the kernel reparented to dyno, until none is left.
-pub(crate) fn end_orphans() {
+pub(crate) fn kill_orphans() {
     if !IS_SUBREAPER.load(Ordering::Acquire) {
         return;
     }

@@ -86,7 +86,7 @@ impl MindedCommand {
             self.end_minder();
         }
         // If the minder was killed, the kernel has reparented its descendants to dyno.
-        children::end_orphans();
+        children::kill_orphans();
     }
 
     fn end_minder(&mut self) {

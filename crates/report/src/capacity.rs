@@ -13,7 +13,7 @@ pub fn line(trial: &CapacityTrial) -> String {
         Some(reason) if trial.too_short => format!("unknown: {reason}"),
         Some(reason) => format!("missed: {reason}"),
     };
-    terminal::line(&format!(
+    terminal::escape_line(&format!(
         "{:>12}/s  p50 {:<8} p99 {:<8} {verdict}",
         number(trial.rate_rps),
         or_dash(trial.response_p50_us, micros),
@@ -24,7 +24,7 @@ pub fn line(trial: &CapacityTrial) -> String {
 /// Announces a longer load: `confirming 41,000/s by a load of 20 s`.
 #[must_use]
 pub fn confirming(rate_rps: f64, seconds: f64) -> String {
-    terminal::line(&format!(
+    terminal::escape_line(&format!(
         "{:>12}/s  confirming by a load of {} s",
         number(rate_rps),
         length(seconds)
@@ -110,7 +110,7 @@ pub fn text(result: &CapacityResult) -> String {
                 .into(),
         );
     }
-    lines.iter().map(|line| format!("{}\n", terminal::line(line))).collect()
+    lines.iter().map(|line| format!("{}\n", terminal::escape_line(line))).collect()
 }
 
 /// First line: the highest rate that met the objective.

@@ -145,7 +145,7 @@ const fn state_text(state: GateState) -> &'static str {
 pub fn text(compared: &ComparisonResult, style: Style) -> String {
     let mut out = String::new();
     let mut line = |text: &str| {
-        let _ = writeln!(out, "{}", terminal::line(text));
+        let _ = writeln!(out, "{}", terminal::escape_line(text));
     };
     line(&side_text("A", &compared.a));
     line(&side_text("B", &compared.b));
@@ -155,16 +155,16 @@ pub fn text(compared: &ComparisonResult, style: Style) -> String {
     uncounted_repeats(compared).for_each(|text| line(&format!("! {text}")));
     let _ = writeln!(out);
     for answer in &compared.answers {
-        let _ = writeln!(out, "{}", terminal::line(&answer_text(answer)));
+        let _ = writeln!(out, "{}", terminal::escape_line(&answer_text(answer)));
     }
     let mut table = vec![HEAD.map(String::from).to_vec()];
     table.extend(compared.rows.iter().map(cells));
     let _ = writeln!(out, "\n{}", align(&table, style));
     for gate in &compared.gates {
-        let _ = writeln!(out, "{}", terminal::line(&gate_text(compared, gate)));
+        let _ = writeln!(out, "{}", terminal::escape_line(&gate_text(compared, gate)));
     }
     for note in compared.notes.iter().map(String::as_str).chain([method_note(compared)]) {
-        let _ = writeln!(out, "{}", style.dim(&terminal::line(&format!("· {note}"))));
+        let _ = writeln!(out, "{}", style.dim(&terminal::escape_line(&format!("· {note}"))));
     }
     out
 }
@@ -261,7 +261,7 @@ fn escape_xml_lines(lines: &[String]) -> String {
 /// Escapes a text for an attribute of XML. Characters that XML forbids are shown as on a terminal.
 fn escape_xml(text: &str) -> String {
     let mut out = String::new();
-    for c in terminal::line(text).chars() {
+    for c in terminal::escape_line(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),

@@ -99,7 +99,7 @@ const PERCENTILES_NOTE: &str = "Percentiles are over all due requests. Requests 
 /// Escapes a text so that Markdown shows it unchanged on one line, without markup, HTML, links,
 /// mentions, code or tables.
 pub(crate) fn escape(text: &str) -> String {
-    let text = terminal::line(text);
+    let text = terminal::escape_line(text);
     let mut out = String::with_capacity(text.len() + 8);
     for (i, c) in text.char_indices() {
         let is_special = match c {

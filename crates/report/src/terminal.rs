@@ -60,7 +60,7 @@ pub fn escape_foreign(text: &str) -> Cow<'_, str> {
 
 /// Like [`escape_controls`], on one line: line feeds and tabs become spaces.
 #[must_use]
-pub fn line(text: &str) -> String {
+pub fn escape_line(text: &str) -> String {
     escape_controls(text).replace(['\n', '\t'], " ")
 }
 
@@ -125,7 +125,7 @@ mod tests {
         ] {
             assert_eq!(escape_controls(text), escaped, "{text:?}");
         }
-        assert_eq!(line("a\nb\x1b"), "a b␛");
+        assert_eq!(escape_line("a\nb\x1b"), "a b␛");
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub fn load(result: &LoadResult, style: Style) -> String {
     let label = |name: &str| style.dim(&format!("{name:<10}"));
     let _ = writeln!(out, "  {}{}", label("valid"), verdict(result, style));
     let mut line = |name: &str, text: String| {
-        let _ = writeln!(out, "  {}{}", label(name), terminal::line(&text));
+        let _ = writeln!(out, "  {}{}", label(name), terminal::escape_line(&text));
     };
     line("rate", rate_line(result));
     line("response", percentiles_line(&result.response_time_us, &RESPONSE_SHOWN, percentile_text));
@@ -120,12 +120,12 @@ pub fn load(result: &LoadResult, style: Style) -> String {
 /// First line (URL and shape of the load) and an empty line.
 fn title(result: &LoadResult, style: Style) -> String {
     let shape = shape(&result.config, Some((result.duration_s, result.client.threads)));
-    let mut url = terminal::line(&result.config.url);
+    let mut url = terminal::escape_line(&result.config.url);
     // A URL with an address needs no second one.
     let address =
         result.address.as_ref().filter(|address| !result.config.url.contains(address.as_str()));
     if let Some(address) = address {
-        url.push_str(&format!(" at {}", terminal::line(address)));
+        url.push_str(&format!(" at {}", terminal::escape_line(address)));
     }
     format!("  {}  {url}      {}\n\n", style.bold("dyno load"), style.dim(&shape))
 }
@@ -440,8 +440,10 @@ pub fn wrap(text: &str, width: usize, indent: &str) -> String {
 /// One line about a trial that has ended. `shape` names its workload and step.
 #[must_use]
 pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
-    let head =
-        terminal::line(&format!("{:<22} repeat {}  {shape}", trial.subject_id, trial.repeat));
+    let head = terminal::escape_line(&format!(
+        "{:<22} repeat {}  {shape}",
+        trial.subject_id, trial.repeat
+    ));
     let rate = format!("{:>9}/s", count(trial.load.throughput_rps.round() as u64));
     let p = &trial.load.response_time_us;
     let cpu = or_dash(trial.server.cpu_us_per_request, |us| format!("{} CPU", micros(us)));
@@ -502,7 +504,7 @@ fn failure_lines(subject: &SubjectResult, failure: &SubjectFailure, style: Style
         format!("{} {}\n", style.paint_severity(Severity::Invalid, "✗"), escape_controls(&text));
     let log: Vec<&str> = failure.log_tail.iter().flat_map(|tail| tail.lines()).collect();
     for line in log.iter().skip(log.len().saturating_sub(LOG_LINES)) {
-        let _ = writeln!(out, "    {}", style.dim(&terminal::line(line)));
+        let _ = writeln!(out, "    {}", style.dim(&terminal::escape_line(line)));
     }
     out
 }
@@ -567,8 +569,10 @@ fn overview_cells(report: &Report, r: &OverviewRow) -> Vec<String> {
 /// Pads columns to their widest cell. The first and the last are left-aligned, the others
 /// right-aligned.
 pub(crate) fn align(table: &[Vec<String>], style: Style) -> String {
-    let table: Vec<Vec<String>> =
-        table.iter().map(|row| row.iter().map(|cell| terminal::line(cell)).collect()).collect();
+    let table: Vec<Vec<String>> = table
+        .iter()
+        .map(|row| row.iter().map(|cell| terminal::escape_line(cell)).collect())
+        .collect();
     let columns = table[0].len();
     let width = |c: usize| table.iter().map(|row| row[c].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();

@@ -6,7 +6,7 @@ use dyno_analysis::validation::{KnownStep, Validation};
 use dyno_analysis::verdict::{Confidence, Resource};
 
 use crate::format::{count, or_dash, percent, plural};
-use crate::terminal::line;
+use crate::terminal::escape_line;
 use crate::text::Style;
 
 /// Formats the confusion matrix, the totals, incorrect and invalid steps, and skipped behaviours.
@@ -26,7 +26,7 @@ pub fn text(v: &Validation, style: Style) -> String {
             "    {} ({}): {}",
             skipped.behaviour,
             skipped.user.name(),
-            line(&skipped.reason)
+            escape_line(&skipped.reason)
         );
     }
     out
@@ -92,7 +92,7 @@ fn steps_section(title: &str, steps: &[KnownStep], style: Style) -> String {
             step.verdict.name(),
             confidence_text(step.confidence),
             correct.join(", "),
-            line(&step.sentence)
+            escape_line(&step.sentence)
         );
     }
     out

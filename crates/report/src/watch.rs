@@ -77,7 +77,7 @@ fn calls_by_rate(record: &WatchRecord) -> Vec<(&str, f64)> {
 /// Formats the totals over the whole time for a terminal.
 #[must_use]
 pub fn summary(title: &str, record: &WatchRecord, style: Style) -> String {
-    let mut out = format!("\n  {}\n\n", style.bold(&crate::terminal::line(title)));
+    let mut out = format!("\n  {}\n\n", style.bold(&crate::terminal::escape_line(title)));
     for (name, value) in facts(record) {
         let _ = writeln!(out, "  {name:<18} {value}");
     }

@@ -191,7 +191,7 @@ impl CapacityTrial {
             generator: matches!(verdict, ObjectiveVerdict::GeneratorMissed(_)),
             by_failures: matches!(verdict, ObjectiveVerdict::Failed(_)),
             too_short: matches!(verdict, ObjectiveVerdict::TooShort(_)),
-            full: load.in_flight.mean >= 0.5 * load.places() as f64,
+            full: load.in_flight.mean >= 0.5 * load.max_in_flight() as f64,
             requests: load.exchanges.due() as f64,
             duration_s: load.duration_s,
             confirms: false,

@@ -123,7 +123,7 @@ fn first_miss(objective: &Objective, load: &LoadResult) -> Result<Option<Miss>, 
 /// A generator that waited briefly for a CPU does not explain this.
 fn is_saturated(load: &LoadResult) -> bool {
     const FULL: f64 = 0.5;
-    let is_full = load.in_flight.mean >= FULL * load.places() as f64;
+    let is_full = load.in_flight.mean >= FULL * load.max_in_flight() as f64;
     is_full || load.keeps_up() == Some(false)
 }
 
@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(judge_load("p99<1ms", add_starved_caveat), excused);
         let saturated = |l: &mut LoadResult| {
             add_starved_caveat(l);
-            l.in_flight.mean = 0.5 * l.places() as f64;
+            l.in_flight.mean = 0.5 * l.max_in_flight() as f64;
         };
         assert!(matches!(judge_load("p99<1ms", saturated), ObjectiveVerdict::Missed(_)));
     }

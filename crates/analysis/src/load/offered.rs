@@ -213,7 +213,7 @@ impl LoadResult {
 
     /// Returns the number of requests that may be in flight at once.
     #[must_use]
-    pub fn places(&self) -> u64 {
+    pub fn max_in_flight(&self) -> u64 {
         let config = &self.config;
         let connections =
             u64::from(config.connections) * u64::from(config.page_connections.unwrap_or(1));
@@ -229,7 +229,7 @@ impl LoadResult {
             Some(http2) => http2.streams.granted.map_or(requested, |n| u64::from(n).min(requested)),
             None => 1,
         };
-        self.in_flight.mean.min((self.places() / requested * granted) as f64)
+        self.in_flight.mean.min((self.max_in_flight() / requested * granted) as f64)
     }
 }
 
@@ -607,7 +607,7 @@ mod tests {
         };
         (result.config.connections, result.config.streams, result.config.pipeline) = (4, 10, 2);
         result.in_flight.mean = 1e6;
-        assert_eq!(result.places(), 80);
+        assert_eq!(result.max_in_flight(), 80);
         for (granted, expected) in
             [(None, 80.0), (Some(10), 80.0), (Some(11), 80.0), (Some(3), 24.0)]
         {
@@ -619,7 +619,7 @@ mod tests {
         result.in_flight.mean = 7.5;
         assert_eq!(result.mean_at_server(), 7.5, "fewer were in flight");
         result.config.page_connections = Some(6);
-        assert_eq!(result.places(), 480);
+        assert_eq!(result.max_in_flight(), 480);
     }
 
     #[test]

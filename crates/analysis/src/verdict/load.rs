@@ -474,22 +474,22 @@ fn stream_limit(result: &LoadResult) -> Option<Caveat> {
 fn queueing(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
     let (response, service) = (result.response_time_us.p99?, result.service_time_us.p99?);
     (result.config.model == LoadModel::Open && response > 2.0 * service).then(|| {
-        let (in_flight, places) = (result.in_flight.mean, result.places());
-        let is_half_full = in_flight >= 0.5 * places as f64;
+        let (in_flight, max_in_flight) = (result.in_flight.mean, result.max_in_flight());
+        let is_half_full = in_flight >= 0.5 * max_in_flight as f64;
         let is_late =
             late_wakeups(result).is_some() || generator_cpu_wait(result, context).is_some();
         let advice = match (is_half_full, is_late) {
             (true, false) => "Use more connections to find the server's own limit.".to_string(),
             (_, true) => format!(
-                "The generator was late: on average, {in_flight:.1} of {places} possible requests \
-                 were in flight. Give the generator a CPU of its own ({}), or use a quieter \
-                 machine.",
+                "The generator was late: on average, {in_flight:.1} of {max_in_flight} possible \
+                 requests were in flight. Give the generator a CPU of its own ({}), or use a \
+                 quieter machine.",
                 context.cpus_setting()
             ),
             (false, false) => format!(
-                "On average, {in_flight:.1} of {places} possible requests were in flight. All were \
-                 in flight only for moments, in which the server stalled or requests came in \
-                 bursts."
+                "On average, {in_flight:.1} of {max_in_flight} possible requests were in flight. \
+                 All were in flight only for moments, in which the server stalled or requests came \
+                 in bursts."
             ),
         };
         let message = format!(
@@ -499,7 +499,7 @@ fn queueing(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
         );
         let evidence = json!({
             "response_p99_us": response, "service_p99_us": service, "in_flight": in_flight,
-            "places": places,
+            "max_in_flight": max_in_flight,
         });
         Caveat::new(Code::Queueing, Severity::Info, message, evidence)
     })
@@ -633,20 +633,21 @@ fn short_window(result: &LoadResult) -> Option<Caveat> {
 /// Some generator threads finished earlier than others. Threads divide a number of requests before
 /// the load, and connections of a thread that has finished are idle.
 fn uneven_threads(result: &LoadResult) -> Option<Caveat> {
-    /// Minimum mean share of the places with a request in flight.
+    /// Minimum mean requests in flight, as a share of the maximum.
     const MIN_BUSY: f64 = 0.8;
-    let (places, mean) = (result.places() as f64, result.in_flight.mean);
+    let (max_in_flight, mean) = (result.max_in_flight() as f64, result.in_flight.mean);
     let divides = result.config.requests.is_some() && result.client.threads > 1;
     let is_closed = result.config.model == LoadModel::Closed;
-    (divides && is_closed && mean < MIN_BUSY * places).then(|| {
+    (divides && is_closed && mean < MIN_BUSY * max_in_flight).then(|| {
         let message = format!(
             "The requests were divided among the generator's threads before the load, and some \
-             threads finished early. On average, {mean:.2} of {places:.0} requests were in flight, \
-             and throughput is lower by about as much. Use one thread (`--threads 1`), or a \
-             duration instead of a number of requests (`-d 10s`)."
+             threads finished early. On average, {mean:.2} of {max_in_flight:.0} requests were in \
+             flight, and throughput is lower by about as much. Use one thread (`--threads 1`), or \
+             a duration instead of a number of requests (`-d 10s`)."
         );
-        let evidence =
-            json!({"in_flight": mean, "places": places, "threads": result.client.threads});
+        let evidence = json!({
+            "in_flight": mean, "max_in_flight": max_in_flight, "threads": result.client.threads,
+        });
         Caveat::new(Code::ThreadsEndedApart, Severity::Warning, message, evidence)
     })
 }

@@ -8,7 +8,7 @@ use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::{may_make_groups, read_facts};
 use dyno_observer::tracking::TrackingTable;
-use dyno_report::terminal::line;
+use dyno_report::terminal::escape_line;
 use dyno_report::text::Style;
 use dyno_runner::tracking::{self, LoopbackTracking};
 use dyno_subject::definition::Definition;
@@ -63,13 +63,13 @@ fn describe(f: &Finding, style: Style) -> String {
     };
     let hint_line = |(number, text): (usize, &str)| {
         let arrow = if number == 0 { "→ " } else { "  " };
-        format!("     {:<40} {arrow}{}\n", "", line(text))
+        format!("     {:<40} {arrow}{}\n", "", escape_line(text))
     };
     let hint: String = match f.is_good {
         true => String::new(),
         false => f.hint.lines().enumerate().map(hint_line).collect(),
     };
-    format!("  {mark} {:<40} {}\n{hint}", f.name, line(&f.state))
+    format!("  {mark} {:<40} {}\n{hint}", f.name, escape_line(&f.state))
 }
 
 fn findings(facts: &Facts, subjects: &SubjectFolders, guard: &Guard) -> Vec<Finding> {

@@ -8,7 +8,7 @@ use dyno_archive::Plan;
 use dyno_archive::dir::Run;
 use dyno_archive::profile::ProfileRecord;
 use dyno_report::profile::{ComparedProfile, collapse, collapse_pair, page, pprof, speedscope};
-use dyno_report::terminal::line;
+use dyno_report::terminal::escape_line;
 
 use super::report::{check_output, escape_for_terminal, is_standard_output, write_file, write_out};
 use crate::cli::{ProfileArgs, ProfileFormat};
@@ -113,7 +113,7 @@ fn list_profiles(run: &Run) -> String {
                 )
             }
         };
-        line(&format!(
+        escape_line(&format!(
             "--trial {:<4} {}: {content}",
             profile.trial + 1,
             trial_name(&run.header.plan, profile.trial)

@@ -416,7 +416,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         code: Code::ThreadsEndedApart,
         severity: Severity::Warning,
         message: "On average, 51.00 of 64 requests were in flight",
-        evidence: r#"{"in_flight": 51.0, "places": 64.0, "threads": 2}"#,
+        evidence: r#"{"in_flight": 51.0, "max_in_flight": 64.0, "threads": 2}"#,
         trigger: |w| set_uneven_threads(w, 51),
         near_miss: |w| set_uneven_threads(w, 52),
         near_miss_severity: None,

@@ -193,7 +193,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         severity: Severity::Info,
         message: "The p99 of all requests is 2 µs from the intended start and 1 µs from sending. \
                   On average, 2.0 of 64 possible requests were in flight",
-        evidence: r#"{"response_p99_us": 2.001, "service_p99_us": 1.0, "places": 64}"#,
+        evidence: r#"{"response_p99_us": 2.001, "service_p99_us": 1.0, "max_in_flight": 64}"#,
         trigger: |w| {
             set_response_time(w, 2001);
             w.set_rate(2000.0);

@@ -106,7 +106,7 @@ impl PreparedLoad {
         let spec = spec::spec(&args, &url, &workload, &files)?;
         dyno_runner::bodies::check(&workload.requests, spec.step.in_flight()).map_err(bad)?;
         for line in changes.lines() {
-            terminal::say(&dyno_report::terminal::line(&line));
+            terminal::say(&dyno_report::terminal::escape_line(&line));
         }
         let import_changes = changes.list();
         let config = LoadConfig { import_changes, ..spec::config(&spec, &url, &workload) };

@@ -112,7 +112,7 @@ pub fn note_on_upgrade(workload: &Workload) -> Option<String> {
     let headers = workload.requests.iter().flat_map(|request| &request.headers);
     let (_, upgrade) =
         headers.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("upgrade"))?;
-    let upgrade = dyno_report::terminal::line(upgrade);
+    let upgrade = dyno_report::terminal::escape_line(upgrade);
     let protocol = if upgrade.eq_ignore_ascii_case("websocket") { "WebSocket" } else { &upgrade };
     let hint = match upgrade.eq_ignore_ascii_case("h2c") {
         true => "use --protocol h2c-upgrade to speak HTTP/2 after an upgrade",
@@ -371,7 +371,7 @@ fn is_set_by_option(args: &LoadArgs, kind: &str) -> bool {
 /// Prints the effect of a setting in an imported file, because the user may not have read the file.
 fn print_effect(request: &ImportedRequest, is_from_command_line: bool, effect: &str) {
     if !is_from_command_line {
-        terminal::say(&dyno_report::terminal::line(&format!(
+        terminal::say(&dyno_report::terminal::escape_line(&format!(
             "{}: because of this command, {effect}",
             request.location
         )));

@@ -158,7 +158,7 @@ impl Watch for LoadWatch {
             terminal::say(&format!(
                 "{}: every connection was refused, ending early\nhint: start the server, or \
                  correct the address",
-                filter::line(&self.url)
+                filter::escape_line(&self.url)
             ));
         }
         (self.interrupts.count() > 0 || self.server == Server::ReportedAbsent)
@@ -241,8 +241,8 @@ impl ProgressLines {
 impl LiveScreen {
     fn new(live: Live, spec: &LoadSpec, config: &LoadConfig, planned_s: Option<f64>) -> LiveScreen {
         let model = LiveModel {
-            title: filter::line(&config.url),
-            subtitle: filter::line(&text::shape(config, None)),
+            title: filter::escape_line(&config.url),
+            subtitle: filter::escape_line(&text::shape(config, None)),
             planned_s,
             connections_asked: u64::from(config.connections),
             offered_rps: spec.step.arrivals.rate(),

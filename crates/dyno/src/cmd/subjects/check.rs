@@ -11,7 +11,7 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{Facts, LoadRecord, Protocol, RunDir, StartRecord};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
-use dyno_report::terminal::line;
+use dyno_report::terminal::escape_line;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::prepare;
 use dyno_runner::run::{RunEnd, RunEvent, Runner};
@@ -96,7 +96,7 @@ fn check(
     prerequisites: &Prerequisites<'_>,
     supervision: &Supervision<'_>,
 ) -> anyhow::Result<CheckOutcome> {
-    print_text(&format!("{}\n", line(&subject.id)))?;
+    print_text(&format!("{}\n", escape_line(&subject.id)))?;
     let suite = SuiteFile::parse(Path::new("check"), &check_suite(subject), &[])?;
     let cpus = dyno_launch::allowed_cpus();
     let resolved = resolve(suite, &chosen.folders, &Overrides::default(), &cpus, &|d| {

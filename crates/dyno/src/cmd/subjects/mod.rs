@@ -6,7 +6,7 @@ mod import;
 mod list;
 
 use dyno_launch::guard::Guard;
-use dyno_report::terminal::{escape_controls, line};
+use dyno_report::terminal::{escape_controls, escape_line};
 use dyno_subject::definition::Definition;
 use dyno_subject::definition::find::Folders;
 use dyno_workload::text::{FileError, nearest};
@@ -142,7 +142,7 @@ impl ChosenSubjects {
 
     /// Prints a row of a table whose first column is the subject.
     fn row(&self, id: &str, columns: &str) -> anyhow::Result<()> {
-        print_text(&format!("{:<width$} {columns}\n", line(id), width = self.width()))
+        print_text(&format!("{:<width$} {columns}\n", escape_line(id), width = self.width()))
     }
 
     /// Prints the mistakes of subject files, and returns the exit status for them.
@@ -184,6 +184,6 @@ fn check_names(
 /// Shows a line of a build or of a starting server, if standard error is a terminal.
 fn show_output(name: &str, text: &str) {
     if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
-        say(&line(&format!("  {name} | {text}")));
+        say(&escape_line(&format!("  {name} | {text}")));
     }
 }

@@ -10,7 +10,7 @@ use dyno_observer::kernel_probes::{
     CallCounting, ObservationChoice, PartyMonitor, ProcessObserver,
 };
 use dyno_observer::{Files, Processes, Reads, Sampler, Scope, proc, sample, sockets};
-use dyno_report::terminal::line;
+use dyno_report::terminal::escape_line;
 
 use crate::cli::WatchArgs;
 use crate::exit::bad;
@@ -50,7 +50,11 @@ impl WatchedServer {
                 let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
                 let group = Group::from_folder(folder, &mounts).map_err(bad)?;
                 let sampler = Sampler { group, processes: Processes::Trees(Vec::new()) };
-                new_server(format!("group {}", line(&folder.display().to_string())), sampler, None)
+                new_server(
+                    format!("group {}", escape_line(&folder.display().to_string())),
+                    sampler,
+                    None,
+                )
             }
             (None, None, None) => unreachable!("one of them is required"),
         };
@@ -58,7 +62,7 @@ impl WatchedServer {
         let pids = server.sampler.pids();
         let Some(first) = pids.first() else { return Err(bad(server.missing_text(args))) };
         let name = proc::Stat::read(*first)
-            .map_or_else(String::new, |stat| format!(" ({})", line(&stat.name)));
+            .map_or_else(String::new, |stat| format!(" ({})", escape_line(&stat.name)));
         server.title.push_str(&name);
         Ok(server)
     }
