@@ -19,7 +19,7 @@ pub enum MeasurementPurpose {
     Ceiling,
     /// Send lag on a schedule.
     Pacing,
-    /// Response times by our time stamps and by the kernel's.
+    /// Response times by our timestamps and by the kernel's.
     Stamps,
     /// Requests to a closed port: each must be counted as refused, and none may be lost.
     Refusals,

@@ -87,10 +87,10 @@ macro_rules! codes {
 }
 
 codes! {
-    /// HTTP/2 was asked for, and the server chose HTTP/1.1 on some connections: another protocol
+    /// HTTP/2 was requested, and the server chose HTTP/1.1 on some connections: another protocol
     /// was measured.
     FellBack = "fell_back" in Connections => "the server spoke HTTP/1.1",
-    /// The server allows fewer streams on a connection than were asked for, so fewer requests were
+    /// The server allows fewer streams on a connection than were requested, so fewer requests were
     /// in flight.
     StreamsNotGranted = "streams_not_granted" in Connections,
     /// The counts of scheduled, started, ended and unanswered requests do not add up: a fault of
@@ -108,11 +108,11 @@ codes! {
     GeneratorBusy = "generator_busy" in Generator => "the generator was the limit",
     /// The generator's CPUs had no time left and it waited for them, so it may have been the limit.
     GeneratorCrowded = "generator_crowded" in Generator => "the generator was the limit",
-    /// The CPU quota of dyno's own control group held the generator back, so it may have been the
+    /// The CPU quota of dyno's own control group throttled the generator, so it may have been the
     /// limit.
     GeneratorThrottled = "generator_throttled" in Generator
         => "a CPU quota throttled the generator",
-    /// The control group of dyno has a CPU quota, which did not hold the generator back.
+    /// The control group of dyno has a CPU quota, which did not throttle the generator.
     GeneratorQuota = "generator_quota" in Generator,
     /// The generator has more threads than CPUs to run them on, so they wait for each other.
     Oversubscribed = "oversubscribed" in Generator => "the generator was the limit",
@@ -161,7 +161,7 @@ codes! {
     /// its machine was.
     GeneratorStopped = "generator_stopped" in Generator => "the generator did not run for a part \
                                                             of the window",
-    /// Fewer connections than asked for were open at the end of the window.
+    /// Fewer connections than requested were open at the end of the window.
     Connections = "connections" in Connections,
     /// The server sent bytes that answer no request, so it is unknown which requests its responses
     /// answer.

@@ -68,7 +68,7 @@ pub enum TrialSelection {
     /// The valid ones.
     Valid,
     /// The valid ones, and those that only the capacity of the generator makes invalid. It limits
-    /// how many requests a server gets, not what each of them costs.
+    /// a server's request rate, not the cost of a request.
     ValidOrLimited,
     /// All of them: errors are often why a trial is not valid.
     All,
@@ -248,7 +248,7 @@ pub const ERROR_SHARE: Metric =
     .with_selection(TrialSelection::All);
 pub const CPU: Metric = metric(
     "server_cpu_us_per_request",
-    "Server's CPU time per response",
+    "Server's CPU time per request",
     Microseconds,
     Lower,
     |t| server(t).cpu_us_per_request,
@@ -304,7 +304,7 @@ pub const METRICS: &[Metric] = &[
     CPU,
     metric(
         "server_cpu_user_us_per_request",
-        "Server's CPU time per response, in user space",
+        "Server's CPU time per request, in user space",
         Microseconds,
         Lower,
         |t| server(t).per_request.cpu_user_us,
@@ -312,7 +312,7 @@ pub const METRICS: &[Metric] = &[
     .with_selection(TrialSelection::ValidOrLimited),
     metric(
         "server_cpu_sys_us_per_request",
-        "Server's CPU time per response, in the kernel",
+        "Server's CPU time per request, in the kernel",
         Microseconds,
         Lower,
         |t| server(t).per_request.cpu_sys_us,
@@ -437,7 +437,7 @@ pub const METRICS: &[Metric] = &[
         Some(t.load.http2.as_ref()?.window_stall_us.count as f64)
     })
     .with_waits(),
-    metric("requests_retried", "HTTP/2 requests sent again", Count, Lower, |t| {
+    metric("requests_retried", "HTTP/2 requests retried", Count, Lower, |t| {
         Some(t.load.http2.as_ref()?.retried as f64)
     }),
     metric("responses_per_receive", "HTTP/2 responses per receive", Count, Neither, |t| {

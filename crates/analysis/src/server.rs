@@ -46,7 +46,7 @@ pub struct ServerUse {
     pub cpu_allowed_s: Option<f64>,
     /// CPU time used ÷ allowed.
     pub cpu_utilisation: Option<f64>,
-    /// Time for which the CPU quota held the server back. The kernel sums it over CPUs, so it may
+    /// Time for which the CPU quota throttled the server. The kernel sums it over CPUs, so it may
     /// exceed the window.
     pub throttled_s: Option<f64>,
     /// `None` without a quota.

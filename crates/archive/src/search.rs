@@ -1,4 +1,4 @@
-//! Records a search for the highest rate that meets the objective. Its loads are not in the plan,
+//! Records a search for the highest rate that keeps the objective. Its loads are not in the plan,
 //! because each rate depends on the result before it.
 
 use serde::{Deserialize, Serialize};

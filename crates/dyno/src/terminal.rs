@@ -85,7 +85,7 @@ pub fn catch_interrupts_with(
     Ok(interrupts)
 }
 
-/// Reads the wall clock, for time stamps that other tools read. Nothing is measured with it.
+/// Reads the wall clock, for timestamps that other tools read. Nothing is measured with it.
 pub fn unix_seconds() -> f64 {
     let now = std::time::SystemTime::now();
     now.duration_since(std::time::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())

@@ -22,15 +22,15 @@ pub const LOG_TAIL_BYTES: u64 = 64 << 10;
 /// the guard tries once more.
 pub const GROUP_REMOVAL: Duration = Duration::from_secs(5);
 
-/// The same for all abandoned groups of earlier dyno processes together. It is short, because their
-/// guards have waited already, and every run pays for it.
+/// Longest total wait for groups that earlier dyno processes abandoned. It is short, because every
+/// run waits for it.
 pub const SWEEP: Duration = Duration::from_millis(500);
 
 /// Interval between two checks whether a group is empty.
 pub const GROUP_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Maximum number of attempts to create a group that another dyno process removes before it is
-/// locked.
+/// Maximum number of attempts to create a group. An attempt fails if another dyno process removes
+/// the group before this one locks it.
 pub const CREATE_ATTEMPTS: usize = 50;
 
 /// Maximum number of passes of moving processes out of a group. Further passes are needed for
@@ -42,7 +42,7 @@ pub const MOVE_PASSES: usize = 16;
 pub const INTERRUPTED_STOP: Duration = Duration::from_secs(5);
 
 /// Interval at which the minder of a command kills remaining processes, and the number of passes:
-/// ten seconds in all. A process that is left then hangs in a system call and is abandoned.
+/// ten seconds in all. A process that still remains hangs in a system call and is abandoned.
 pub const MINDER_PAUSE: Duration = Duration::from_millis(1);
 pub const MINDER_PASSES: u32 = 10_000;
 

@@ -51,7 +51,7 @@ fn is_without_starts(bracket: &Bracket) -> bool {
     bracket.rates.is_empty() && bracket.searched.is_none_or(|search| search.failed_starts == 0)
 }
 
-/// Reason why it is unknown whether rates above `above_rps` meet the objective.
+/// Reason why it is unknown whether rates above `above_rps` keep the objective.
 fn undecided_reason(bracket: &Bracket, above_rps: f64) -> String {
     if let Some(SearchCounts { starts, failed_starts: failed @ 1.., .. }) = bracket.searched {
         return format!("{failed} of {} starts failed", starts + failed);
@@ -191,7 +191,7 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
     (!texts.is_empty()).then(|| format!("Rates that keep {objective}: {}.", texts.join(", ")))
 }
 
-/// Describes the rates at which a subject meets the objective. `None`: no rate was offered to the
+/// Describes the rates at which a subject keeps the objective. `None`: no rate was offered to the
 /// subject.
 fn rate_range(bracket: &Bracket) -> Option<String> {
     Some(match (bracket.kept_rps, bracket.missed_rps) {

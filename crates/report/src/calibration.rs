@@ -105,7 +105,7 @@ fn pacing_table(c: &Calibration) -> String {
 
 fn stamps_table(c: &Calibration) -> String {
     let mut out = String::from(
-        "\n  Response time by dyno's time stamps and by the kernel's receive stamps of the same \
+        "\n  Response time by dyno's timestamps and by the kernel's receive stamps of the same \
          responses (epoll)\n\n    requests/s   spin      p50 dyno / kernel           p99 dyno / \
          kernel           difference p50\n",
     );

@@ -31,7 +31,7 @@ pub fn confirming(rate_rps: f64, seconds: f64) -> String {
     ))
 }
 
-/// States for how long the rate is known to meet the objective. `None`: no rate was found.
+/// States for how long the rate is known to keep the objective. `None`: no rate was found.
 fn duration_note(result: &CapacityResult) -> Option<String> {
     let (kept, seconds) = (number(result.kept_rps?), length(result.holds_s?));
     if result.confirmed {
@@ -113,7 +113,7 @@ pub fn text(result: &CapacityResult) -> String {
     lines.iter().map(|line| format!("{}\n", terminal::escape_line(line))).collect()
 }
 
-/// First line: the highest rate that met the objective.
+/// First line: the highest rate that kept the objective.
 fn outcome_line(result: &CapacityResult) -> String {
     match (result.kept_rps, result.missed_rps) {
         (Some(kept), Some(missed)) => {

@@ -165,7 +165,7 @@ fn network_facts(record: &WatchRecord) -> Vec<(&'static str, String)> {
     if let Some(network) = &record.network {
         facts.push(("queue overflows", or_dash(network.listen_overflows, count)));
         facts.push((
-            "sent again",
+            "retransmitted",
             or_dash(network.segments_retransmitted, |n| format!("{} segments", count(n))),
         ));
     }

@@ -110,7 +110,7 @@ pub fn measurements(duration_ns: u64) -> Vec<Measurement> {
     };
     let pacing =
         schedules(MeasurementPurpose::Pacing, best, &[Spin::Never, Spin::Auto, Spin::Always]);
-    // Only the epoll driver reads the kernel's time stamps.
+    // Only the epoll driver reads the kernel's timestamps.
     let stamps =
         schedules(MeasurementPurpose::Stamps, DriverKind::Epoll, &[Spin::Never, Spin::Auto]);
     ceilings.chain(pacing).chain(stamps).chain([refusals(best)]).collect()

@@ -102,7 +102,7 @@ fn sources(conditions: &Conditions, load: &Load) -> Vec<IpAddr> {
     }
 }
 
-/// Returns the additional time stamps that are recorded: the kernel's, or none.
+/// Returns the additional timestamps that are recorded: the kernel's, or none.
 fn stamps(observe: &BTreeSet<Probe>, driver: DriverKind) -> Result<Stamps, String> {
     match (observe.contains(&Probe::KernelStamps), driver) {
         (false, _) => Ok(Stamps::None),

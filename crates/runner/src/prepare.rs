@@ -12,7 +12,7 @@ use dyno_subject::definition::Definition;
 use crate::plan::Planned;
 use crate::run::{BuiltBackend, RunEvent};
 
-/// Checks that this machine has what the plan's starts need besides CPUs, tools and files.
+/// Checks that this machine supports the network namespaces that the plan needs.
 ///
 /// # Errors
 /// The missing capability, as a sentence with a hint.
@@ -22,8 +22,8 @@ pub fn check_machine(plan: &Plan) -> Result<(), String> {
     result.map_err(|reason| {
         format!(
             "`isolation = \"netns\"`: cannot be used on this machine: {reason}\nhint: run as root \
-             with CAP_SYS_ADMIN and CAP_NET_ADMIN, `veth` in the kernel and a writable /proc/sys. \
-             Or leave `isolation` out, to measure over the loopback interface"
+             (CAP_SYS_ADMIN and CAP_NET_ADMIN). The kernel needs `veth`, and /proc/sys must be \
+             writable. Or leave `isolation` out, to measure over the loopback interface"
         )
     })
 }

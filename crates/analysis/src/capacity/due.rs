@@ -23,14 +23,14 @@ pub fn due_searches(plan: &Plan, run: &Run, launch: usize) -> Vec<usize> {
     if plan.search.is_some() { (0..plan.trials.len()).filter(is_due).collect() } else { Vec::new() }
 }
 
-/// Returns the protocols over which the starts of a launch broke a promise.
+/// Returns the protocols whose contract checks failed in the starts of a launch.
 #[must_use]
 pub fn refused_protocols(run: &Run, launch: usize) -> BTreeSet<Protocol> {
     let starts = run.starts.iter().filter(|start| start.launch == launch);
     starts.flat_map(|start| start.refused_protocols().into_keys()).collect()
 }
 
-/// Returns whether a search follows a trial, if the plan has searches. A control that refuses all
+/// Returns whether a plan with searches has one after this trial. A control that refuses all
 /// connections has no rate.
 #[must_use]
 pub fn has_search(plan: &Plan, trial: usize) -> bool {

@@ -58,7 +58,7 @@ pub fn parse_objective(
 /// Returns the number of requests that a load needs for all percentiles of an objective.
 #[must_use]
 pub fn required_requests(objective: &Objective) -> f64 {
-    let required = objective.conditions.iter().map(|parse_condition| match parse_condition {
+    let required = objective.conditions.iter().map(|condition| match condition {
         Condition::Quantile { q, .. } if *q < 1.0 => SAMPLES_ABOVE / (1.0 - q),
         _ => 0.0,
     });
@@ -95,10 +95,8 @@ fn find_implied_miss(objective: &Objective, load: &LoadResult, error_share: f64)
             load.throughput_rps
         )));
     }
-    let says_errors = objective
-        .conditions
-        .iter()
-        .any(|parse_condition| matches!(parse_condition, Condition::Errors { .. }));
+    let says_errors =
+        objective.conditions.iter().any(|condition| matches!(condition, Condition::Errors { .. }));
     (!says_errors && error_share >= MAX_LOST).then(|| Miss::Failures(error_text(error_share)))
 }
 
@@ -119,7 +117,8 @@ fn first_miss(objective: &Objective, load: &LoadResult) -> Result<Option<Miss>, 
     too_short.map_or(Ok(None), Err)
 }
 
-/// Whether half or more of the places for requests were taken on average, or responses fell behind.
+/// Whether half or more of the possible requests were in flight on average, or responses fell
+/// behind.
 /// A generator that waited briefly for a CPU does not explain this.
 fn is_saturated(load: &LoadResult) -> bool {
     const FULL: f64 = 0.5;
@@ -149,11 +148,11 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
     let is_missed = missed.is_some();
     let is_disqualifying = |caveat: &&Caveat| {
         // For a control the caveat is a warning only, because a control measures the generator.
-        let is_full =
+        let is_generator_limit =
             is_generator_code(caveat.code) && (is_missed || caveat.severity == Severity::Invalid);
         let is_late = matches!(caveat.code, Code::GeneratorLate | Code::GeneratorStarved);
         let is_disturbed = caveat.severity == Severity::Invalid && DISTURBED.contains(&caveat.code);
-        is_full || is_disturbed || has_missed_time && is_late && !is_saturated(load)
+        is_generator_limit || is_disturbed || has_missed_time && is_late && !is_saturated(load)
     };
     if let Some(caveat) = load.caveats.iter().find(is_disqualifying) {
         return ObjectiveVerdict::GeneratorMissed(caveat.message.clone());
@@ -235,14 +234,14 @@ fn error_text(share: f64) -> String {
     format!("errors {:.3} %", share * 100.0)
 }
 
-const fn is_time_condition(parse_condition: &Condition) -> bool {
-    !matches!(parse_condition, Condition::Errors { .. })
+const fn is_time_condition(condition: &Condition) -> bool {
+    !matches!(condition, Condition::Errors { .. })
 }
 
 /// Describes how a load misses a condition; `None`: the load keeps the condition.
-fn find_miss(parse_condition: &Condition, load: &LoadResult, error_share: f64) -> Option<Miss> {
+fn find_miss(condition: &Condition, load: &LoadResult, error_share: f64) -> Option<Miss> {
     let times = &load.response_time_us;
-    match parse_condition {
+    match condition {
         Condition::Errors { below } => {
             (error_share >= *below).then(|| Miss::Failures(error_text(error_share)))
         }
@@ -436,7 +435,7 @@ mod tests {
 
     #[test]
     fn invalid_load_does_not_keep_objective() {
-        let format_error = |l: &mut LoadResult| {
+        let add_incorrect_responses = |l: &mut LoadResult| {
             let message = "3 responses were incorrect".into();
             l.caveats.push(Caveat::new(
                 Code::IncorrectResponses,

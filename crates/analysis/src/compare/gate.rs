@@ -175,15 +175,15 @@ pub(super) fn judge(
         excused_losses: excused_share(repeats, SideRepeats::losses),
         unrecorded: unrecorded_controls(repeats),
     };
-    let cell = gates.iter().flat_map(|gate| {
+    let cells = gates.iter().flat_map(|gate| {
         let gate_rows = rows
             .iter()
             .enumerate()
             .filter(|(_, row)| row.metric == gate.metric.key && !row.control);
         gate_rows.map(|(index, _)| GateCell::new(*gate, index, &evidence))
     });
-    let cell: Vec<GateCell<'_>> = cell.collect();
-    let family = Family::new(&cell);
+    let cells: Vec<GateCell<'_>> = cells.collect();
+    let family = Family::new(&cells);
     let result = |cell: &GateCell<'_>| {
         let (state, sentence) = cell.judge(&family);
         GateResult {
@@ -200,7 +200,7 @@ pub(super) fn judge(
             ),
         }
     };
-    cell.iter().map(result).collect()
+    cells.iter().map(result).collect()
 }
 
 /// Inputs of the judgement of gates.
@@ -227,10 +227,10 @@ struct GateCell<'a> {
     order: Confounding,
     /// The rows of controls with the same metric that changed.
     controls: Vec<&'a ComparisonRow>,
-    /// Failed repeats of `a` and `b`; of `b` without those that the control's failures explain.
+    /// Failed repeats of `a` and `b`; of `b` those in excess of the control's.
     failures: (Failures, Failures),
-    /// Counted repeats of `a` and `b` in which requests failed; of `b` without those that the
-    /// control's failures explain.
+    /// Counted repeats of `a` and `b` in which requests failed; of `b` those in excess of
+    /// the control's.
     losses: (Failures, Failures),
     /// All starts of the server; `None`: `b` does not have it.
     starts: Option<StartTest<'a>>,
@@ -284,7 +284,8 @@ impl<'a> Family<'a> {
         tests.iter().map(|(test, _)| weight(test)).collect()
     }
 
-    /// Returns the number of equal tests that would leave a ratio as small a part of [`ALPHA`].
+    /// Returns the number of equally weighted tests that gives a ratio test the same part of
+    /// [`ALPHA`].
     fn equal_tests(&self) -> usize {
         let others = self.0.iter().filter(|(test, _)| !matches!(test, Test::Starts(_))).count();
         let part = if others == self.0.len() { 1.0 } else { 1.0 - STARTS_PART };
@@ -323,10 +324,9 @@ impl<'a> GateCell<'a> {
                 (&test.server.subject_a, &test.server.subject_b) == (&row.subject_a, &row.subject_b)
             }),
             missing_control: evidence.unrecorded.clone().or_else(|| {
-                let is_estimated = |other: &ComparisonRow| {
+                let is_estimated = evidence.rows.iter().any(|other| {
                     other.control && other.metric == row.metric && other.estimate.is_some()
-                };
-                let is_estimated = evidence.rows.iter().any(is_estimated);
+                });
                 unestimated_control(evidence.repeats, gate.metric, is_estimated)
             }),
         }
@@ -402,7 +402,7 @@ impl<'a> GateCell<'a> {
                 .map(|uncounted| format!("{}; {uncounted}", self.row.sentence));
             return (GateState::Undecided, text);
         };
-        let p = family.p(self.ratio_test()).expect("what has an estimate is tested");
+        let p = family.p(self.ratio_test()).expect("a row with an estimate has a test");
         let (state, text) = self.ratio_verdict(estimate.with_tests(family.equal_tests()), p);
         if let Some(reason) = self.order.gate_note() {
             return (GateState::Undecided, Some(self.with_repeats(format!("{text}; {reason}"))));

@@ -177,8 +177,8 @@ pub struct ComparisonRow {
     /// Why there is no estimate; `None`: there is one.
     #[serde(rename = "lack")]
     pub no_ratio_reason: Option<NoRatioReason>,
-    /// Most repeats of `b` are excluded because its server answered wrong, failed or never came up,
-    /// and in most of `a` the server did not fail.
+    /// Most repeats of `b` are excluded because its server gave incorrect responses, failed or
+    /// never became ready, and in most of `a` the server did not fail.
     pub b_broke: bool,
     /// Chance that so many more repeats of `b` than of `a` fail, or have this percentile among
     /// requests that got no response, if the two are alike (Fisher's exact test): 0 to 1, not

@@ -219,8 +219,8 @@ impl SideRepeats {
         let uncounted = self.planned - self.counted;
         let exception = match self.limited {
             0 => String::new(),
-            limited if limited == uncounted => ", except for CPU time per response".into(),
-            limited => format!(", except for CPU time per response in {limited} of them"),
+            limited if limited == uncounted => ", except for CPU time per request".into(),
+            limited => format!(", except for CPU time per request in {limited} of them"),
         };
         (uncounted > 0).then(|| {
             format!(

@@ -37,7 +37,7 @@ pub struct GeneratorHeadroom {
     pub others_named: Vec<OtherProcess>,
     /// CPU quota of dyno's own control group, in CPUs; `None`: no quota.
     pub quota_cpus: Option<f64>,
-    /// Share of the quota's periods in which it held the generator back; `None`: no quota, or no
+    /// Share of the quota's periods in which it throttled the generator; `None`: no quota, or no
     /// period.
     pub throttled: Option<f64>,
 }

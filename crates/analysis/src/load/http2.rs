@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::percentiles::Percentiles;
 use super::sums::times_after_warmup;
 
-/// HTTP/2 use within the measured window; connections and streams are of the whole load. Quotients
-/// are `None` if the divisor is 0.
+/// HTTP/2 use within the measured window; `connections` and `streams` cover the whole load.
+/// Quotients are `None` if the divisor is 0.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Http2Result {
     /// Connections that spoke HTTP/2.
@@ -20,34 +20,34 @@ pub struct Http2Result {
     /// was declined.
     pub fallen_back: u64,
     pub streams: StreamCounts,
-    /// Frames that came, by type; types that did not occur are left out.
+    /// Frames received, by type; types that did not occur are left out.
     pub frames_in: BTreeMap<String, u64>,
-    /// Frames that we sent, by type.
+    /// Frames sent, by type.
     pub frames_out: BTreeMap<String, u64>,
-    /// Frames that came, per TCP segment with data.
+    /// Frames received, per received TCP segment with data.
     pub frames_per_segment: Option<f64>,
-    /// TCP segments with data that came, per response.
+    /// Received TCP segments with data, per response.
     pub segments_per_response: Option<f64>,
-    /// Frames that came, per response, by type.
+    /// Frames received, per response, by type.
     pub frames_per_response: BTreeMap<String, f64>,
     /// Complete responses per receive: how far responses arrive together.
     pub responses_per_receive: Option<f64>,
     /// TLS records with data per response; `None` without TLS.
     pub tls_records_per_response: Option<f64>,
-    /// WINDOW_UPDATE frames that we sent, per response.
+    /// WINDOW_UPDATE frames sent, per response.
     pub window_updates_out_per_response: Option<f64>,
-    /// RST_STREAM frames that came, by code.
+    /// RST_STREAM frames received, by code.
     pub resets_in: BTreeMap<String, u64>,
-    /// RST_STREAM frames that we sent, by code.
+    /// RST_STREAM frames sent, by code.
     pub resets_out: BTreeMap<String, u64>,
-    /// GOAWAY frames that came, by code.
+    /// GOAWAY frames received, by code.
     pub goaways: BTreeMap<String, u64>,
-    /// GOAWAY frames that we sent, by code: when we close a connection, or because the server broke
+    /// GOAWAY frames sent, by code: when we close a connection, or because the server broke
     /// a rule.
     pub goaways_out: BTreeMap<String, u64>,
     /// Streams that the server refused (RST_STREAM with REFUSED_STREAM).
     pub streams_refused: u64,
-    /// Requests sent again because the server had stated that it did not process them.
+    /// Requests retried because the server had stated that it did not process them.
     pub retried: u64,
     pub pings_in: u64,
     pub header_fields_in: HeaderBytes,
@@ -127,13 +127,13 @@ pub(super) fn http2(record: &LoadRecord) -> Option<Http2Result> {
 }
 
 impl Http2Result {
-    /// RST_STREAM frames that came.
+    /// RST_STREAM frames received.
     #[must_use]
     pub fn resets_in_total(&self) -> u64 {
         self.resets_in.values().sum()
     }
 
-    /// GOAWAY frames that came.
+    /// GOAWAY frames received.
     #[must_use]
     pub fn goaways_total(&self) -> u64 {
         self.goaways.values().sum()

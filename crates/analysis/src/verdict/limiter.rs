@@ -208,7 +208,7 @@ fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     // A full server was the limit even if it nearly kept up, because its queue grows.
     (pace.has_kept_up && !is_full(load, server)).then(|| {
         let polls = polling_evidence(load, server)
-            .map_or(String::new(), |polling| format!(" It polls: {}.", polling.clause()));
+            .map_or(String::new(), |polling| format!(" The server polls: {}.", polling.clause()));
         let changes = if load.config.rate.is_none() { " on average" } else { "" };
         let sentence = format!(
             "The offered rate: the server kept up with {} requests per second{changes}{}{}.{polls}",
@@ -316,8 +316,9 @@ fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     let (backend, (used, waited)) =
         backends.iter().find_map(|backend| Some((backend, demand(backend)?)))?;
     let sentence = format!(
-        "The CPUs of the back end {}: it used {} of them, and waited for them for {}, while others \
-         used them. Give the back end CPUs of its own (`cpuset` in `[[backends]]`), or more CPUs.",
+        "The CPUs of the back end {}: it used {} of their time and waited for a CPU for {}, while \
+         other programs used them. Give the back end CPUs of its own (`cpuset` in \
+         `[[backends]]`), or more CPUs.",
         backend.name,
         percent(used),
         percent(waited)
@@ -391,8 +392,8 @@ fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let waiting = load.mean_at_server();
     (waiting >= MANY_IN_FLIGHT).then(|| {
         let sentence = format!(
-            "Something else: on average {waiting:.0} requests were in flight, and the server used \
-             {} of its CPU. {}",
+            "An unmonitored resource: on average {waiting:.0} requests were in flight, and the \
+             server used {} of its CPU. {}",
             percent(used),
             describe_waits(server)
         );
@@ -456,14 +457,14 @@ fn describe_waits(server: &ServerUse) -> String {
     let longest_wait = longest.map_or(String::new(), |state| {
         let purpose = match state {
             ThreadState::Network => "for peers (requests, or responses of back ends)",
-            ThreadState::Lock => "for each other, or for work",
+            ThreadState::Lock => "for each other or for work",
             ThreadState::Disk => "for a disk",
             ThreadState::Runnable => "for a CPU",
             ThreadState::Sleep => "in timers",
             _ => "in other system calls",
         };
         format!(
-            "The serving threads waited {purpose} for {} of their time. ",
+            "For {} of their time the serving threads waited {purpose}. ",
             percent(working.share(state))
         )
     });
@@ -492,7 +493,7 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
         ),
         (Some(used), None) => format!(
             "Unknown: the server used {} of its CPU, and the generator's busiest thread {} of a \
-             CPU. Neither is full. {}",
+             CPU. Neither is saturated. {}",
             percent(used),
             percent(busy),
             missing_measurement(load, server)
@@ -528,7 +529,7 @@ fn missing_measurement(load: &LoadResult, server: &ServerUse) -> String {
     }
     let are_states_known = server.by_thread_role.values().any(|role| role.states_s.is_some());
     if are_states_known {
-        "Use more connections, or a longer step, to see which of the two fills first.".into()
+        "Use more connections, or a longer step, to see which of the two saturates first.".into()
     } else {
         "Thread states were not recorded. Use `--observe states` to see the waits.".into()
     }

@@ -509,9 +509,9 @@ fn late_wakeups(result: &LoadResult) -> Option<Caveat> {
     let (lag_us, median_us) = (result.client.wake_lag_us.p99?, result.response_time_us.p50?);
     (lag_us > 0.1 * median_us && lag_us > 100.0).then(|| {
         let message = format!(
-            "The generator woke up to {lag_us:.0} µs late (p99), compared with a median response \
-             time of {median_us:.0} µs. The measured times include this delay. Use a quieter \
-             machine."
+            "The p99 of the generator's wake lag is {lag_us:.0} µs, compared with a median \
+             response time of {median_us:.0} µs. The measured times include this delay. Use a \
+             quieter machine."
         );
         let evidence = json!({"wake_lag_p99_us": lag_us});
         Caveat::new(Code::GeneratorLate, Severity::Warning, message, evidence)

@@ -52,8 +52,8 @@ impl Polling {
                 )
             }
             Polling::WithoutSleep { switches_per_response } => format!(
-                "its threads slept {switches_per_response:.2} times per response, and a thread \
-                 that waits for each request sleeps once"
+                "its threads slept {switches_per_response:.2} times per response, and a \
+                 server that waits for each request sleeps about once"
             ),
         }
     }

@@ -87,7 +87,7 @@ fn check_interval(interval: &Interval) -> FileCheck {
     }
     check_not_above(&at("first-byte times"), times.first_byte.count(), "correct responses", ok)?;
     check_not_above(
-        &at("kernel time stamps"),
+        &at("kernel timestamps"),
         interval.kernel_response.count(),
         "correct responses",
         ok,

@@ -93,7 +93,7 @@ back ends are those of the present work tree. The run is kept.
 
 Exit status: 0 every gate is held, 1 a gate is missed, 2 wrong usage, no run, or runs that differ,
 3 a gate is undecided and none is missed (0 with --undecided pass), 141 the output pipe was closed.
-With --rev also: 1 a revision has wrong responses or no valid step, 3 the machine or the server
+With --rev also: 1 a revision has incorrect responses or no valid step, 3 the machine or the server
 failed, or the comparison was ended early.";
 
 pub const PROFILE: &str = "\

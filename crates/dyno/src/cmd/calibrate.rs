@@ -124,7 +124,7 @@ fn print_progress(event: &CalibrationEvent<'_>) {
             terminal::say(&format!("calibrate: {}", page::measuring(measurement)));
         }
         CalibrationEvent::Ended(measured) if measured.lacks_stamps() => terminal::say(
-            "calibrate: left out, because the kernel gave no time stamps to compare with",
+            "calibrate: left out, because the kernel gave no timestamps to compare with",
         ),
         CalibrationEvent::Ended(_) => {}
     }

@@ -122,7 +122,7 @@ fn calibration_is_quoted_in_later_results() {
     assert_eq!(result["pacing"].as_array().unwrap().len(), 6);
     for row in result["stamps"].as_array().unwrap() {
         let (ours, kernel) = (&row["ours_us"], &row["kernel_us"]);
-        assert_eq!(ours["count"], kernel["count"], "every response has both time stamps");
+        assert_eq!(ours["count"], kernel["count"], "every response has both timestamps");
         assert!(
             ours["p50"].as_f64().unwrap() >= kernel["p50"].as_f64().unwrap(),
             "the kernel receives the bytes first: {row}"

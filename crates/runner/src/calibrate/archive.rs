@@ -114,7 +114,7 @@ fn index_of<T: PartialEq>(list: &mut Vec<T>, entry: T) -> usize {
     })
 }
 
-/// Returns the arm of a measurement: its driver, its polling, and its source of time stamps.
+/// Returns the arm of a measurement: its driver, its polling, and its source of timestamps.
 pub(super) fn arm(measurement: &Measurement, placement: &Placement) -> Arm {
     let (driver, spin) = (measurement.load.driver, measurement.load.spin);
     let observe: Vec<Probe> = [Probe::KernelStamps]

@@ -1,5 +1,5 @@
 //! Checks before a load that this machine can run it, and that the server's responses are as
-//! expected. A load with wrong responses would only fail later.
+//! expected. A load with incorrect responses would only fail later.
 
 use std::net::UdpSocket;
 use std::sync::Arc;

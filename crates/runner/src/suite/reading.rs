@@ -138,8 +138,8 @@ fn shares(load: &RawLoad) -> Result<Vec<f64>, Mistake> {
                 share.filter(|percent| percent.is_finite() && *percent > 0.0 && *percent <= 1000.0);
             let invalid_share = || {
                 format!(
-                    "{text:?}: not a share of a capacity above 0% and at most 1000%\nhint: write \
-                     it like 50%"
+                    "{text:?}: must be a share of the capacity, above 0% and at most 1000%\nhint: \
+                     write it like 50%"
                 )
             };
             Some(
@@ -254,8 +254,8 @@ mod tests {
     fn invalid_capacity_share_is_refused_with_position() {
         for (load_keys, expected) in [
             ("rate = [\"25%\", 100]", "one kind for all"),
-            ("rate = \"0%\"", "not a share of a capacity"),
-            ("rate = [\"x%\"]", "not a share of a capacity"),
+            ("rate = \"0%\"", "must be a share of the capacity"),
+            ("rate = [\"x%\"]", "must be a share of the capacity"),
             ("rate = \"25%\"\nmodel = \"closed\"", "cannot be used in a closed loop"),
             ("rate = \"25%\"\n[suite]\norder = \"interleaved\"", "closed loops of requests"),
         ] {

@@ -305,9 +305,9 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        claim: "Something else: on average 64 requests were in flight, and the server used 50 % \
-                   of its CPU. The server waits for a lock, a disk, a database, or a limit of its \
-                   own on threads or connections. Use `--observe states` to see which.",
+        claim: "An unmonitored resource: on average 64 requests were in flight, and the server \
+                used 50 % of its CPU. The server waits for a lock, a disk, a database, or a limit \
+                of its own on threads or connections. Use `--observe states` to see which.",
         evidence: r#"{"in_flight": 64.0, "server_utilisation": 0.5, "generator_utilisation": 0.3}"#,
         trigger: |w| w.set_in_flight_time(64 * S),
         near_miss: |w| w.set_in_flight_time(64 * S - 1),
@@ -378,7 +378,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        claim: "Something else: on average 64 requests were in flight",
+        claim: "An unmonitored resource: on average 64 requests were in flight",
         evidence: r#"{"in_flight": 100.0}"#,
         trigger: |w| w.set_in_flight_time(100 * S),
         near_miss: |w| {

@@ -108,8 +108,14 @@ impl WatchedServer {
                  group above it",
                 self.title
             ),
-            (_, Some(_)) => format!("{}: has no processes", self.title),
-            _ => format!("{}: not found", self.title),
+            (_, Some(_)) => format!(
+                "{}: has no processes\nhint: start the server before `dyno watch`",
+                self.title
+            ),
+            _ => format!(
+                "{}: not found\nhint: `dyno watch -h` explains how to name a server",
+                self.title
+            ),
         }
     }
 
