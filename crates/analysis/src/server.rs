@@ -561,9 +561,10 @@ fn others_cpu_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> 
 
 fn steal_share(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     let (a, b) = (first.host.as_ref()?, last.host.as_ref()?);
-    let total = |h: &HostUse| h.busy_ns + h.idle_ns + h.steal_ns;
-    let total_ns = total(b).saturating_sub(total(a));
-    (total_ns > 0).then(|| b.steal_ns.saturating_sub(a.steal_ns) as f64 / total_ns as f64)
+    let growth = |read: fn(&HostUse) -> u64| read(b).saturating_sub(read(a)) as f64;
+    let steal_ns = growth(|h| h.steal_ns);
+    let total_ns = growth(|h| h.busy_ns) + growth(|h| h.idle_ns) + steal_ns;
+    (total_ns > 0.0).then(|| steal_ns / total_ns)
 }
 
 fn stolen_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {

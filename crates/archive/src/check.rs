@@ -13,9 +13,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::limits::{
-    BYTES, COUNT, DURATION_NS, FUNCTION_NAME_BYTES, GENERATOR_THREADS, IN_FLIGHT, INSTANT_NS,
-    INTERVALS, REPEATS, SAMPLES, SEARCH_LOADS, SEARCH_RATES, SINCE_BOOT, STACK_FRAMES,
-    SUBJECT_THREADS,
+    BYTES, COUNT, CPU_TIME_SINCE_BOOT, DURATION_NS, FUNCTION_NAME_BYTES, GENERATOR_THREADS,
+    IN_FLIGHT, INSTANT_NS, INTERVALS, REPEATS, SAMPLES, SEARCH_LOADS, SEARCH_RATES, SINCE_BOOT,
+    STACK_FRAMES, SUBJECT_THREADS,
 };
 use crate::plan::{Arm, Arrivals, Launch, Plan, Segment, Step};
 use crate::profile::{Frame, ProfileRecord};
@@ -448,10 +448,11 @@ fn check_fraction(field: &str, n: f64) -> FileCheck {
 /// Upper limit of a field's values.
 fn field_limit(field: &str) -> u64 {
     match field {
-        "at_ns" | "began_ns" | "busy_ns" | "idle_ns" | "steal_ns" | "before_ns" | "others_ns"
-        | "in_flight_ns" | "window_limited_ns" | "buffer_limited_ns" | "running_ns"
-        | "runnable_ns" | "lock_ns" | "network_ns" | "disk_ns" | "sleep_ns" | "other_ns"
-        | "user_ns" | "sys_ns" => INSTANT_NS,
+        // Archives of earlier versions have CPU times of the machine since its start.
+        "busy_ns" | "idle_ns" | "steal_ns" => CPU_TIME_SINCE_BOOT,
+        "at_ns" | "began_ns" | "before_ns" | "others_ns" | "in_flight_ns" | "window_limited_ns"
+        | "buffer_limited_ns" | "running_ns" | "runnable_ns" | "lock_ns" | "network_ns"
+        | "disk_ns" | "sleep_ns" | "other_ns" | "user_ns" | "sys_ns" => INSTANT_NS,
         // Counted since the machine was started, or summed over its CPUs.
         "cpu_ns"
         | "memory_ns"
@@ -558,6 +559,7 @@ mod tests {
     fn counters_since_boot_within_limits_are_accepted() {
         let year_ns: u64 = 31_557_600_000_000_000;
         let host = json!({
+            "busy_ns": 512 * year_ns / 4, "idle_ns": 256 * year_ns, "steal_ns": year_ns,
             "pressure": {"cpu_ns": 3 * year_ns, "io_ns": 3 * year_ns}, "interrupts": 1u64 << 50,
             "links": [{"bytes_in": 1u64 << 58, "bits_per_s": 800_000_000_000u64}],
             "disks": [{"bytes_read": 1u64 << 57, "disk_busy_ns": 3 * year_ns}],

@@ -16,6 +16,9 @@ pub const DURATION_NS: u64 = 1 << 53;
 /// 73 years.
 pub const INSTANT_NS: u64 = 1 << 61;
 
+/// CPU time of all CPUs since a machine was started: 292 years.
+pub const CPU_TIME_SINCE_BOOT: u64 = 1 << 63;
+
 /// Counters since a machine was started, and sums of amounts: eight of them still fit together.
 pub const SINCE_BOOT: u64 = 1 << 60;
 

@@ -641,7 +641,7 @@ impl ThreadState {
     }
 }
 
-/// Counters of the whole machine.
+/// Counters of the whole machine. CPU times: since dyno's first reading (once: since the boot).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostUse {
     pub busy_ns: u64,

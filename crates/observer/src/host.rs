@@ -2,6 +2,7 @@
 //! throttling. They show whether the machine, rather than the server, limited a measurement.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use dyno_archive::machine::{CpuUse, HeatUse};
 use dyno_archive::sample::{DiskUse, HostUse, LinkUse, PressureUse};
@@ -14,7 +15,7 @@ pub(crate) fn counters(reads: Reads, files: &Files) -> Option<HostUse> {
     let host = HostUse {
         pressure: pressure(|resource| files.read(format!("/proc/pressure/{resource}"))),
         frequency_khz: frequency_khz(files),
-        ..parse(&files.read("/proc/stat")?, tick_ns())?
+        ..parse(&files.read("/proc/stat")?, tick_ns(), &FIRST_TICKS)?
     };
     if reads == Reads::WithoutNetworksAndDisks {
         return Some(host);
@@ -119,11 +120,17 @@ fn frequency_khz(files: &Files) -> Option<u64> {
     files.number("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq")
 }
 
+/// CPU times of the machine when this process first read them.
+static FIRST_TICKS: OnceLock<Ticks> = OnceLock::new();
+
 /// Parses `/proc/stat` (proc_stat(5)). Its CPU line is
 /// `cpu user nice system idle iowait irq softirq steal guest guest_nice`, in ticks.
-fn parse(stat: &str, tick_ns: u64) -> Option<HostUse> {
-    let Ticks { busy, idle, steal } =
-        Ticks::parse(stat.lines().find_map(|l| l.strip_prefix("cpu "))?)?;
+///
+/// CPU times are those since `first`: the sum of a machine with many CPUs since its start would
+/// exceed the limits of an archive, and of 64 bits in nanoseconds.
+fn parse(stat: &str, tick_ns: u64, first: &OnceLock<Ticks>) -> Option<HostUse> {
+    let ticks = Ticks::parse(stat.lines().find_map(|l| l.strip_prefix("cpu "))?)?;
+    let Ticks { busy, idle, steal } = ticks.since(*first.get_or_init(|| ticks));
     let number = |key| {
         let numbers = stat.lines().find_map(|l| l.strip_prefix(key))?;
         numbers.split_ascii_whitespace().next()?.parse().ok()
@@ -193,6 +200,7 @@ pub fn max_throttling(first: &ThermalThrottling, last: &ThermalThrottling) -> Op
 }
 
 /// CPU times of a line of `/proc/stat`, in ticks.
+#[derive(Clone, Copy)]
 struct Ticks {
     busy: u64,
     idle: u64,
@@ -207,6 +215,15 @@ impl Ticks {
         };
         // User time already includes guest time.
         Some(Ticks { busy: user + nice + system + irq + softirq, idle: idle + iowait, steal })
+    }
+
+    /// The idle time may fall (proc_stat(5)).
+    fn since(self, first: Ticks) -> Ticks {
+        Ticks {
+            busy: self.busy.saturating_sub(first.busy),
+            idle: self.idle.saturating_sub(first.idle),
+            steal: self.steal.saturating_sub(first.steal),
+        }
     }
 }
 
@@ -238,9 +255,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn cpu_times_of_machine_count_from_first_reading() {
+        let first = OnceLock::new();
+        let read = |idle: u64| {
+            let text = format!("cpu  1 1 1 {idle} 1 1 1 1\nctxt 5\n");
+            let host = parse(&text, 10_000_000, &first).unwrap();
+            (host.busy_ns, host.idle_ns, host.steal_ns)
+        };
+        // 1,024 CPUs, idle for three years, in hundredths of a second.
+        let since_boot = 1024 * 3 * 31_557_600 * 100;
+        assert_eq!(read(since_boot), (0, 0, 0));
+        assert_eq!(read(since_boot + 7), (0, 70_000_000, 0));
+    }
+
+    #[test]
     fn machine_counters_are_parsed() {
         let text = "cpu  1 1 1 1 1 1 1 1\nintr 700 3 4\nctxt 5\nprocesses 77\nprocs_running 3\n";
-        let host = parse(text, 10).unwrap();
+        let host = parse(text, 10, &OnceLock::new()).unwrap();
         assert_eq!((host.runnable, host.interrupts, host.births), (Some(3), Some(700), Some(77)));
         let psi = |resource: &str| {
             (resource == "io").then(|| {
@@ -297,12 +328,13 @@ mod tests {
     #[test]
     fn stat_file_is_parsed() {
         let text = "cpu  10 1 20 300 4 5 6 7 99 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 1\nctxt 12345\n";
-        let host = parse(text, 10).unwrap();
+        let first = OnceLock::from(Ticks { busy: 2, idle: 4, steal: 6 });
+        let host = parse(text, 10, &first).unwrap();
         assert_eq!(
             (host.busy_ns, host.idle_ns, host.steal_ns, host.context_switches),
-            (420, 3040, 70, 12345)
+            (400, 3000, 10, 12345)
         );
-        assert_eq!(parse("cpu  1 2\nctxt 1\n", 10), None);
+        assert_eq!(parse("cpu  1 2\nctxt 1\n", 10, &first), None);
         let text = "cpu  1 1 1 1 1 1 1 1 1 1\ncpu0 10 1 20 300 4 5 6 7 99 0\ncpu12 1 0 0 2 0 0 0 \
                     3\nintr 1\n";
         let cpu = |cpu, busy_ns, idle_ns, steal_ns| CpuUse { cpu, busy_ns, idle_ns, steal_ns };

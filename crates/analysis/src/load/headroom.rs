@@ -76,14 +76,14 @@ impl GeneratorHeadroom {
 
     fn add_machine_use(&mut self, machine: &MachineUse, spun_ns: u64) {
         let sum = |pick: fn(&dyno_archive::machine::CpuUse) -> u64| {
-            machine.cpus.iter().map(pick).sum::<u64>()
+            machine.cpus.iter().map(|cpu| pick(cpu) as f64).sum::<f64>()
         };
         let (busy, idle, steal) = (sum(|c| c.busy_ns), sum(|c| c.idle_ns), sum(|c| c.steal_ns));
-        let all = (busy + idle + steal) as f64;
+        let all = busy + idle + steal;
         if machine.length_ns as f64 / 1e9 >= MIN_LENGTH_S && all > 0.0 {
-            self.busy = Some((busy + steal).saturating_sub(spun_ns) as f64 / all);
-            self.others = Some(busy.saturating_sub(machine.own_ns) as f64 / all);
-            self.stolen = Some(steal as f64 / all);
+            self.busy = Some((busy + steal - spun_ns as f64).max(0.0) / all);
+            self.others = Some((busy - machine.own_ns as f64).max(0.0) / all);
+            self.stolen = Some(steal / all);
         }
         self.cpus = Some(machine.cpus.iter().map(|c| c.cpu).collect());
         let others = machine.others.iter().map(|o| OtherProcess {

@@ -97,9 +97,9 @@ impl OthersTurnsGrowth {
         self.servers_ns += (servers_s * share * 1e9).round() as u64;
         self.others_ns += part(others_now, others_then);
         let host = &mut self.host;
-        host.busy_ns += part(now.busy_ns, then.busy_ns);
-        host.idle_ns += part(now.idle_ns, then.idle_ns);
-        host.steal_ns += part(now.steal_ns, then.steal_ns);
+        host.busy_ns = host.busy_ns.saturating_add(part(now.busy_ns, then.busy_ns));
+        host.idle_ns = host.idle_ns.saturating_add(part(now.idle_ns, then.idle_ns));
+        host.steal_ns = host.steal_ns.saturating_add(part(now.steal_ns, then.steal_ns));
         host.context_switches += part(now.context_switches, then.context_switches);
         let no_pressure = PressureUse::default();
         let (now_pressure, then_pressure) =
