@@ -20,9 +20,10 @@ export function addPrices(): void {
       utilisation: field("utilisation") ?? 1,
     };
     for (const cost of document.querySelectorAll<HTMLElement>("[data-cpu-hours]")) {
+      const gib = cost.dataset["gibHours"];
       const total = costOf(
         Number(cost.dataset["cpuHours"]),
-        Number(cost.dataset["gibHours"] ?? 0),
+        gib === undefined ? null : Number(gib),
         prices,
       );
       cost.textContent = total === null ? "–" : number(total);

@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 4398652a222029cc305bcce6fce4c413a3e9d5bfcf6bf09e04f916d33a6d0de0
+// Made by types.mjs from docs/schema/report.schema.json 4bccd1cf2c6986dbb74a4d6b8ef096c910af6f7875fb441c6cf6cf360b7f9980
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -373,7 +373,7 @@ export interface Report {
   scaling: ScalingResult[];
   schema: string;
   /**
-   * Searches of each start for the highest rate that meets the objective; empty unless a suite
+   * Searches of each start for the highest rate that keeps the objective; empty unless a suite
    * has `rate = "find"`.
    */
   searches: SearchResult[];
@@ -803,8 +803,8 @@ export interface Row {
   a: Repeated;
   b: Repeated;
   /**
-   * Most repeats of `b` are excluded because its server answered wrong, failed or never came up,
-   * and in most of `a` the server did not fail.
+   * Most repeats of `b` are excluded because its server gave incorrect responses, failed or
+   * never became ready, and in most of `a` the server did not fail.
    */
   b_broke: boolean;
   /**
@@ -1033,9 +1033,9 @@ export interface OverviewRow {
   cost_per_billion_requests: number | null;
   cpu_us_per_request: number | null;
   /**
-   * Due requests without a correct response, over all trials with the workload.
+   * Due requests without a correct response, over all its trials; `None`: no trial ran.
    */
-  errors: number;
+  errors: number | null;
   /**
    * Medians of invalid repeats, for the figures above that no valid repeat has. No verdict rests
    * on them. `None`: there are none.
@@ -1240,9 +1240,10 @@ export interface Paid {
    */
   cpu_hours: number;
   /**
-   * Hours of a GiB of memory, which is held for as long as the CPUs.
+   * Hours of a GiB of memory, which is held for as long as the CPUs. `None`: the memory is not
+   * known, because no repeat of the step is valid or it was not measured.
    */
-  gib_hours: number;
+  gib_hours: number | null;
 }
 /**
  * Levels between which throughput changed within the measured windows of a step. The server did
@@ -1342,9 +1343,9 @@ export interface ProfileResult {
    */
   sampled_share: number | null;
   /**
-   * Complete responses per second during that time.
+   * Complete responses per second during that time; `None`: all profiles failed.
    */
-  throughput_rps: number;
+  throughput_rps: number | null;
   /**
    * Trials whose profiles are combined, by their places in the run.
    */
@@ -2588,7 +2589,8 @@ export interface Lifetimes {
  */
 export interface Lifetime {
   /**
-   * Points in order of time: ready, warm if it was warmed, and the end of each trial.
+   * Points in order of time: ready, warm if it was warmed, and the end of each trial. They end
+   * at the first load whose responses are not recorded.
    */
   points: LifePoint[];
   /**
@@ -2597,7 +2599,8 @@ export interface Lifetime {
   repeat: number;
   /**
    * Whether it includes all trials of its launch. A life that was cut off or resumed is not
-   * comparable.
+   * comparable. Neither is one with a load whose responses are not recorded (of a profile, a
+   * search or the price of probes) before its last trial.
    */
   whole: boolean;
 }
@@ -3279,7 +3282,7 @@ export interface ServerUse {
    */
   threads: number | null;
   /**
-   * Time for which the CPU quota held the server back. The kernel sums it over CPUs, so it may
+   * Time for which the CPU quota throttled the server. The kernel sums it over CPUs, so it may
    * exceed the window.
    */
   throttled_s: number | null;
@@ -3941,7 +3944,7 @@ export interface Room {
    */
   stolen: number | null;
   /**
-   * Share of the quota's periods in which it held the generator back; `None`: no quota, or no
+   * Share of the quota's periods in which it throttled the generator; `None`: no quota, or no
    * period.
    */
   throttled: number | null;
@@ -4175,8 +4178,8 @@ export interface GapsResult {
   intended_us: Percentiles;
 }
 /**
- * HTTP/2 use within the measured window; connections and streams are of the whole load. Quotients
- * are `None` if the divisor is 0.
+ * HTTP/2 use within the measured window; `connections` and `streams` cover the whole load.
+ * Quotients are `None` if the divisor is 0.
  */
 export interface Http2Result {
   /**
@@ -4189,35 +4192,35 @@ export interface Http2Result {
    */
   fallen_back: number;
   /**
-   * Frames that came, by type; types that did not occur are left out.
+   * Frames received, by type; types that did not occur are left out.
    */
   frames_in: {
     [k: string]: number;
   };
   /**
-   * Frames that we sent, by type.
+   * Frames sent, by type.
    */
   frames_out: {
     [k: string]: number;
   };
   /**
-   * Frames that came, per response, by type.
+   * Frames received, per response, by type.
    */
   frames_per_response: {
     [k: string]: number;
   };
   /**
-   * Frames that came, per TCP segment with data.
+   * Frames received, per received TCP segment with data.
    */
   frames_per_segment: number | null;
   /**
-   * GOAWAY frames that came, by code.
+   * GOAWAY frames received, by code.
    */
   goaways: {
     [k: string]: number;
   };
   /**
-   * GOAWAY frames that we sent, by code: when we close a connection, or because the server broke
+   * GOAWAY frames sent, by code: when we close a connection, or because the server broke
    * a rule.
    */
   goaways_out: {
@@ -4227,13 +4230,13 @@ export interface Http2Result {
   header_fields_out: HeaderBytes;
   pings_in: number;
   /**
-   * RST_STREAM frames that came, by code.
+   * RST_STREAM frames received, by code.
    */
   resets_in: {
     [k: string]: number;
   };
   /**
-   * RST_STREAM frames that we sent, by code.
+   * RST_STREAM frames sent, by code.
    */
   resets_out: {
     [k: string]: number;
@@ -4243,11 +4246,11 @@ export interface Http2Result {
    */
   responses_per_receive: number | null;
   /**
-   * Requests sent again because the server had stated that it did not process them.
+   * Requests retried because the server had stated that it did not process them.
    */
   retried: number;
   /**
-   * TCP segments with data that came, per response.
+   * Received TCP segments with data, per response.
    */
   segments_per_response: number | null;
   streams: Streams;
@@ -4264,7 +4267,7 @@ export interface Http2Result {
    */
   window_stall_us: Percentiles;
   /**
-   * WINDOW_UPDATE frames that we sent, per response.
+   * WINDOW_UPDATE frames sent, per response.
    */
   window_updates_out_per_response: number | null;
 }

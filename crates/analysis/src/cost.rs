@@ -7,9 +7,10 @@ use serde::Serialize;
 /// Resources that a server holds while it runs, apart from the CPU time of its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct HeldResources {
-    /// Paid CPUs. 0: not known; memory is then left out.
+    /// Paid CPUs.
     pub(crate) cpus: f64,
-    pub(crate) memory_bytes: f64,
+    /// `None`: not known.
+    pub(crate) memory_bytes: Option<f64>,
     /// Seconds of each start before the server serves.
     pub(crate) startup_s: f64,
 }
@@ -34,8 +35,9 @@ pub struct CostResult {
 pub struct PaidUse {
     /// Hours of one CPU.
     pub cpu_hours: f64,
-    /// Hours of a GiB of memory, which is held for as long as the CPUs.
-    pub gib_hours: f64,
+    /// Hours of a GiB of memory, which is held for as long as the CPUs. `None`: the memory is not
+    /// known, because no repeat of the step is valid or it was not measured.
+    pub gib_hours: Option<f64>,
 }
 
 impl PaidUse {
@@ -51,26 +53,33 @@ impl PaidUse {
     ) -> Option<PaidUse> {
         let startup_share = lifetime_hours.map_or(0.0, |hours| held.startup_s / 3600.0 / hours);
         let cpu_hours = cpu_us * 1e3 / 3600.0 / (1.0 - startup_share);
-        let gib = held.memory_bytes / f64::from(1 << 30);
-        let gib_hours = if held.cpus > 0.0 { cpu_hours * gib / held.cpus } else { 0.0 };
+        let gib_hours = |bytes| cpu_hours * bytes / f64::from(1 << 30) / held.cpus;
+        let gib_hours = held.memory_bytes.map(gib_hours);
         (startup_share < 1.0).then_some(PaidUse { cpu_hours, gib_hours })
     }
 
-    /// Returns the price.
-    fn price(self, cost: Cost) -> f64 {
-        let memory = self.gib_hours * cost.per_gib_hour.unwrap_or(0.0);
-        (self.cpu_hours * cost.per_vcpu_hour + memory) / cost.utilisation.unwrap_or(1.0)
+    /// Returns the price. `None`: memory has a price, and its amount is not known.
+    fn price(self, cost: Cost) -> Option<f64> {
+        let memory = cost.per_gib_hour.map_or(Some(0.0), |price| Some(self.gib_hours? * price))?;
+        Some((self.cpu_hours * cost.per_vcpu_hour + memory) / cost.utilisation.unwrap_or(1.0))
     }
 }
 
-/// Returns the price of 10⁹ requests with this CPU time each.
-pub(crate) fn price_of_billion(cpu_us: f64, held: HeldResources, cost: Cost) -> f64 {
-    PaidUse::from_cpu_time(cpu_us, held, cost.lifetime_hours)
-        .map_or(f64::INFINITY, |paid| paid.price(cost))
+/// Returns the price of 10⁹ requests with this CPU time each. `None`: the start-up takes the whole
+/// lifetime, or memory has a price and its amount is not known.
+fn price_of_billion(cpu_us: f64, held: HeldResources, cost: Cost) -> Option<f64> {
+    PaidUse::from_cpu_time(cpu_us, held, cost.lifetime_hours)?.price(cost)
+}
+
+/// Returns the price of the CPU time alone of 10⁹ requests, with all start-ups included in it.
+pub(crate) fn price_of_cpu_time(cpu_us: f64, cost: Cost) -> Option<f64> {
+    let cost = Cost { per_gib_hour: None, ..cost };
+    price_of_billion(cpu_us, HeldResources::default(), cost)
 }
 
 /// Returns the price with its interval. `cpu_us`: CPU time per request; `between`: the ends of its
-/// interval. `None`: the start-up takes the whole lifetime.
+/// interval. `None`: the start-up takes the whole lifetime, or memory has a price and its amount is
+/// not known.
 pub(crate) fn result(
     cpu_us: f64,
     between: Option<(f64, f64)>,
@@ -78,14 +87,13 @@ pub(crate) fn result(
     cost: Cost,
 ) -> Option<CostResult> {
     let price_at = |us| price_of_billion(us, held, cost);
-    let price_without_memory =
-        price_of_billion(cpu_us, HeldResources { memory_bytes: 0.0, ..held }, cost);
-    let result = CostResult {
-        per_billion: price_at(cpu_us),
-        between: between.map(|(low, high)| (price_at(low), price_at(high))),
-        memory_part: price_at(cpu_us) - price_without_memory,
-    };
-    Some(result).filter(|result| result.per_billion.is_finite())
+    let without_memory = Cost { per_gib_hour: None, ..cost };
+    let per_billion = price_at(cpu_us)?;
+    Some(CostResult {
+        per_billion,
+        between: between.and_then(|(low, high)| price_at(low).zip(price_at(high))),
+        memory_part: per_billion - price_of_billion(cpu_us, held, without_memory)?,
+    })
 }
 
 #[cfg(test)]
@@ -98,14 +106,15 @@ mod tests {
     #[test]
     fn price_of_cpu_time_is_per_hour() {
         // 100 µs each are 100,000 CPU seconds, 27.8 hours.
-        assert!((price_of_billion(100.0, HeldResources::default(), CPU) - 1.0).abs() < 1e-12);
+        assert!((price_of_cpu_time(100.0, CPU).unwrap() - 1.0).abs() < 1e-12);
         let half = Cost { utilisation: Some(0.5), ..CPU };
-        assert!((price_of_billion(100.0, HeldResources::default(), half) - 2.0).abs() < 1e-12);
+        assert!((price_of_cpu_time(100.0, half).unwrap() - 2.0).abs() < 1e-12);
     }
 
     #[test]
     fn price_includes_memory_and_start_ups() {
-        let held = HeldResources { cpus: 2.0, memory_bytes: f64::from(1 << 30), startup_s: 36.0 };
+        let gib = f64::from(1 << 30);
+        let held = HeldResources { cpus: 2.0, memory_bytes: Some(gib), startup_s: 36.0 };
         // Half a GiB per CPU, at a tenth of the CPU's price.
         let memory = Cost { per_gib_hour: Some(0.0072), ..CPU };
         let priced = result(100.0, Some((90.0, 120.0)), held, memory).unwrap();
@@ -116,12 +125,12 @@ mod tests {
         assert!((low - 0.99).abs() < 1e-12 && (high - 1.32).abs() < 1e-12);
         // A tenth of every lifetime is start-up.
         let short = Cost { lifetime_hours: Some(0.1), ..CPU };
-        assert!((price_of_billion(100.0, held, short) - 1.0 / 0.9).abs() < 1e-12);
+        assert!((price_of_billion(100.0, held, short).unwrap() - 1.0 / 0.9).abs() < 1e-12);
         assert_eq!(result(100.0, None, HeldResources { startup_s: 360.0, ..held }, short), None);
-        // The number of CPUs is not known.
-        assert!(
-            (price_of_billion(100.0, HeldResources { cpus: 0.0, ..held }, memory) - 1.0).abs()
-                < 1e-12
-        );
+        // Memory without a price need not be known.
+        let unknown = HeldResources { memory_bytes: None, ..held };
+        assert_eq!(PaidUse::from_cpu_time(100.0, unknown, None).unwrap().gib_hours, None);
+        assert_eq!(result(100.0, None, unknown, memory), None);
+        assert_eq!(result(100.0, None, unknown, CPU).unwrap().memory_part, 0.0);
     }
 }

@@ -5,12 +5,13 @@
 
 use dyno_archive::plan::{Cost, Plan};
 use dyno_archive::run::Run;
+use dyno_archive::search::SearchRecord;
 use dyno_archive::start::PartStart;
 use dyno_archive::{Interval, Party, Phase, Sample, StartRecord, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cost::{self, HeldResources};
+use crate::cost;
 use crate::stats::Repeated;
 
 /// Lifetimes of an arm's starts. Empty without a control group, which alone includes the CPU time
@@ -32,10 +33,12 @@ pub struct Lifetime {
     /// Counted from 1.
     pub repeat: u32,
     /// Whether it includes all trials of its launch. A life that was cut off or resumed is not
-    /// comparable.
+    /// comparable. Neither is one with a load whose responses are not recorded (of a profile, a
+    /// search or the price of probes) before its last trial.
     #[serde(rename = "whole")]
     pub is_complete: bool,
-    /// Points in order of time: ready, warm if it was warmed, and the end of each trial.
+    /// Points in order of time: ready, warm if it was warmed, and the end of each trial. They end
+    /// at the first load whose responses are not recorded.
     pub points: Vec<LifePoint>,
 }
 
@@ -65,9 +68,7 @@ pub(crate) fn lifetimes(run: &Run, arm: usize) -> Lifetimes {
             .collect(),
     );
     // The CPU time already includes start-ups and warm-ups.
-    let price = |cost: &Cost| {
-        Some(cost::price_of_billion(cpu_us_per_request.median?, HeldResources::default(), *cost))
-    };
+    let price = |cost: &Cost| cost::price_of_cpu_time(cpu_us_per_request.median?, *cost);
     Lifetimes {
         cost_per_billion_requests: plan.cost.as_ref().and_then(price),
         starts,
@@ -88,20 +89,25 @@ fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     let launch = &plan.launches[start.launch];
     let party = launch.party_of(arm)?;
     let part = start.part(party)?;
-    let mut trials: Vec<&TrialRecord> =
-        run.trials.iter().filter(|t| t.start == start.start).collect();
-    trials.sort_by_key(|t| t.load.began_ns);
-    let mut points: Vec<LifePoint> = points_before_trials(part, trials.first().copied(), party);
+    let loads = loads_of_start(run, start);
+    let first = loads.iter().find(|load| !load.is_replaced).map(|load| load.trial);
+    let uncounted_ns = first_uncounted_load(run, start, part);
+    let mut points = points_before_trials(part, first, party, uncounted_ns);
     let mut requests = points.last().map_or(0, |point| point.requests);
-    for trial in trials {
-        // The CPU time is read when the window closes, so responses of the drain count in the next
-        // point.
-        points.push(point_after_trial(
-            plan,
-            trial,
-            party,
-            requests + correct_responses(trial, |phase| phase != Phase::Drain),
-        )?);
+    for Load { trial, is_replaced } in loads {
+        if uncounted_ns.is_some_and(|at_ns| at_ns < trial.load.began_ns) {
+            break;
+        }
+        if !is_replaced {
+            // The CPU time is read when the window closes, so responses of the drain count in the
+            // next point.
+            points.push(point_after_trial(
+                plan,
+                trial,
+                party,
+                requests + correct_responses(trial, |phase| phase != Phase::Drain),
+            )?);
+        }
         requests += correct_responses(trial, |_| true);
     }
     let measured = points.iter().filter(|point| point.step.is_some()).count();
@@ -113,11 +119,50 @@ fn lifetime(run: &Run, arm: usize, start: &StartRecord) -> Option<Lifetime> {
     })
 }
 
+/// A load of a start.
+struct Load<'a> {
+    trial: &'a TrialRecord,
+    /// Whether a re-run replaced it. It has no point, and its responses count.
+    is_replaced: bool,
+}
+
+/// Returns the loads of a start in order of time.
+fn loads_of_start<'a>(run: &'a Run, start: &StartRecord) -> Vec<Load<'a>> {
+    let kept = run.trials.iter().map(|trial| Load { trial, is_replaced: false });
+    let replaced = run.contaminated.iter().map(|trial| Load { trial, is_replaced: true });
+    let mut loads: Vec<Load<'a>> =
+        kept.chain(replaced).filter(|load| load.trial.start == start.start).collect();
+    loads.sort_by_key(|load| load.trial.load.began_ns);
+    loads
+}
+
+/// Returns when the first load began whose responses are not counted: of a profile or a search,
+/// after the trial before it, or of the price of probes, before all trials. `None`: there is none.
+fn first_uncounted_load(run: &Run, start: &StartRecord, part: &PartStart) -> Option<u64> {
+    let price = part.probe_price.as_ref().map(|_| 0);
+    let trial = |index: usize| {
+        run.trials.iter().find(|trial| trial.trial == index && trial.start == start.start)
+    };
+    // A profile has no instant of its own. It follows its trial.
+    let profiles =
+        run.profiles.iter().filter_map(|profile| Some(trial(profile.trial)?.load.began_ns));
+    let is_of_launch =
+        |search: &&SearchRecord| run.header.plan.trials[search.trial].launch == start.launch;
+    let searches = run
+        .searches
+        .iter()
+        .filter(is_of_launch)
+        .filter_map(|search| Some(search.loads.first()?.load.began_ns))
+        .filter(|at_ns| start.began_ns.is_none_or(|began_ns| *at_ns >= began_ns));
+    price.into_iter().chain(profiles).chain(searches).min()
+}
+
 /// Returns the points before the first trial: when the server was ready, and when it was warm.
 fn points_before_trials(
     part: &PartStart,
     first: Option<&TrialRecord>,
     party: Party,
+    uncounted_ns: Option<u64>,
 ) -> Vec<LifePoint> {
     let point = |cpu_ns: u64, requests| LifePoint {
         workload: None,
@@ -127,7 +172,11 @@ fn points_before_trials(
     };
     let ready = part.startup.and_then(|startup| startup.cpu_ns);
     let warm = part.warmup.as_ref().and_then(|warmup| {
-        let begins = first?.load.samples.first()?;
+        let first = first?;
+        if uncounted_ns.is_some_and(|at_ns| at_ns < first.load.began_ns) {
+            return None;
+        }
+        let begins = first.load.samples.first()?;
         Some(point(cpu_ns(begins, party)?, warmup.correct_responses))
     });
     ready.map(|ns| point(ns, 0)).into_iter().chain(warm).collect()
@@ -250,5 +299,80 @@ mod tests {
                 < 1e-9 * cpu_us_per_request
         );
         assert!(lifetimes(&run, 0).starts.is_empty());
+    }
+
+    /// Returns a run with a start of arm 1, whose trials are one second apart and use 3 CPU seconds
+    /// each.
+    fn run_with_life() -> (Run, Vec<usize>) {
+        let mut run = five_blocks();
+        let plan = &run.header.plan;
+        let launch = plan.launches.iter().position(|l| l.arms == [1] && l.block == 2).unwrap();
+        let of_launch: Vec<usize> =
+            (0..plan.trials.len()).filter(|t| plan.trials[*t].launch == launch).collect();
+        let parts = vec![part_with_start_up_cpu(2_000_000_000)];
+        run.starts = vec![StartRecord { start: 7, launch, parts, ..StartRecord::default() }];
+        run.trials.retain(|trial| of_launch.contains(&trial.trial));
+        for (n, trial) in (1..).zip(&mut run.trials) {
+            trial.start = 7;
+            set_cpu(trial, n);
+        }
+        (run, of_launch)
+    }
+
+    fn set_cpu(trial: &mut TrialRecord, n: u64) {
+        trial.load.began_ns = n * 1_000_000_000;
+        for sample in &mut trial.load.samples {
+            let cpu_ns = Some(n * 3_000_000_000);
+            sample.party_use_mut(Party::SUBJECT).cgroup =
+                Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
+        }
+    }
+
+    #[test]
+    fn responses_to_replaced_loads_count_without_point() {
+        let (mut run, _) = run_with_life();
+        let before = lifetimes(&run, 1);
+        let mut replaced = run.trials[0].clone();
+        replaced.load.began_ns -= 1;
+        run.contaminated = vec![replaced.clone()];
+        let after = lifetimes(&run, 1);
+        let extra = correct_responses(&replaced, |_| true);
+        let requests = |lives: &Lifetimes| {
+            lives.starts[0].points.iter().map(|p| p.requests).collect::<Vec<_>>()
+        };
+        let expected: Vec<u64> = (0..)
+            .zip(requests(&before))
+            .map(|(n, requests)| if n == 0 { requests } else { requests + extra })
+            .collect();
+        assert!(extra > 0 && after.starts[0].is_complete);
+        assert_eq!(requests(&after), expected);
+        // A replaced load of another start does not count.
+        run.contaminated[0].start = 6;
+        assert_eq!(lifetimes(&run, 1), before);
+    }
+
+    #[test]
+    fn life_ends_at_first_load_without_counted_responses() {
+        let (mut run, of_launch) = run_with_life();
+        let last = *of_launch.last().unwrap();
+        let points = |run: &Run| lifetimes(run, 1).starts.first().map(|life| life.points.len());
+        let whole = points(&run);
+        assert_eq!(whole, Some(of_launch.len() + 1));
+        // Only the CPU time before a profile is that of counted responses.
+        let profile = |trial| dyno_archive::profile::ProfileRecord { trial, ..Default::default() };
+        run.profiles = vec![profile(last)];
+        assert_eq!(points(&run), whole, "after the last reading");
+        run.profiles = vec![profile(of_launch[0])];
+        let life = lifetimes(&run, 1);
+        assert_eq!((points(&run), life.cpu_us_per_request.median), (Some(2), None));
+        run.profiles.clear();
+        let load =
+            dyno_archive::LoadRecord { began_ns: 1_500_000_000, ..run.trials[0].load.clone() };
+        let load = dyno_archive::search::SearchLoad { rate: 1.0, load, confirms: false };
+        run.searches = vec![SearchRecord { trial: of_launch[0], loads: vec![load], failure: None }];
+        assert_eq!(points(&run), Some(2));
+        run.searches.clear();
+        run.starts[0].parts[0].probe_price = Some(dyno_archive::probe::ProbePrice::default());
+        assert_eq!(points(&run), None);
     }
 }

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 
 use dyno_archive::Protocol;
 use dyno_archive::plan::{Plan, Step};
+use dyno_archive::start::allowed_cpus;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -103,8 +104,8 @@ pub struct OverviewRow {
     /// The figures above divided by those of the baseline's row of the same workload. `None`: this
     /// is the baseline, only one of the two was loaded alone, or the suite names no baseline.
     pub to_baseline: Option<RowRatios>,
-    /// Due requests without a correct response, over all trials with the workload.
-    pub errors: u64,
+    /// Due requests without a correct response, over all its trials; `None`: no trial ran.
+    pub errors: Option<u64>,
     pub checks_passed: usize,
     /// Failed checks that the subject's file allows to fail.
     pub checks_waived: usize,
@@ -491,7 +492,7 @@ impl<'a> RowMaker<'a> {
     }
 
     /// Returns the price of the requests at a step; `None`: the suite names no price, or the CPU
-    /// time is not known.
+    /// time or the memory that has a price is not known.
     fn cost(&self, held: HeldResources, at: &Summary) -> Option<CostResult> {
         let cpu_us = &at.cpu_us_per_request;
         cost::result(cpu_us.median?, bounds(cpu_us), held, self.plan.cost?)
@@ -534,12 +535,8 @@ impl<'a> RowMaker<'a> {
     fn held_resources(&self, arm: usize, subject: &SubjectResult, at: &Summary) -> HeldResources {
         let conditions = &self.plan.arms[arm].conditions;
         HeldResources {
-            cpus: conditions
-                .limits
-                .cpus
-                .unwrap_or(f64::INFINITY)
-                .min(conditions.placement.subject.len() as f64),
-            memory_bytes: at.memory_bytes.median.unwrap_or(0.0),
+            cpus: allowed_cpus(&subject.limits, &conditions.placement, &conditions.limits),
+            memory_bytes: at.memory_bytes.median,
             startup_s: subject.startup_ms.ready.median.unwrap_or(0.0) / 1e3,
         }
     }
@@ -678,7 +675,7 @@ impl<'a> RowMaker<'a> {
             backends: self.backends(subject, at_reference, &trials().copied().collect::<Vec<_>>()),
             startup_ms: subject.startup_ms.ready.median,
             to_baseline: None,
-            errors: trials().map(|t| t.load.failed_requests()).sum(),
+            errors: trials().map(|t| t.load.failed_requests()).reduce(|sum, n| sum + n),
             checks_passed: subject.checks.iter().filter(|c| c.ok).count(),
             checks_waived: subject.checks.iter().filter(|c| c.waived).count(),
             checks: subject.checks.len(),

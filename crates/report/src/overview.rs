@@ -243,7 +243,7 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
     column("CPU/req", "CPU per request", |_, r| cpu_text(r)),
     column("memory", "Memory", |_, r| or_dash(r.memory_peak_bytes, bytes)),
     column("start-up", "Start-up", |_, r| or_dash(r.startup_ms, millis)),
-    column("errors", "Errors", |_, r| count(r.errors)),
+    column("errors", "Errors", |_, r| or_dash(r.errors, count)),
     column("checks", "Checks", |_, r| passed_checks_text(r)),
 ];
 

@@ -13,6 +13,11 @@ test("hours are paid for at their prices, and longer where CPUs are used in part
   close(costOf(27.8, 0, { cpu: 0.04, gib: 0, utilisation: 0.5 }), 27.8 * 0.08);
 });
 
+test("memory that is not known has no cost, unless memory is free", () => {
+  assert.equal(costOf(1, null, { cpu: 1, gib: 0.1, utilisation: 1 }), null);
+  assert.equal(costOf(1, null, { cpu: 1, gib: 0, utilisation: 1 }), 1);
+});
+
 test("what is no price gives no cost", () => {
   for (const prices of [
     { cpu: Number.NaN, gib: 0, utilisation: 1 },

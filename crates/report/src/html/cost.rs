@@ -153,7 +153,8 @@ fn lifetimes(report: &Report) -> Markup {
         return note(
             "The cost of requests over a server's whole life, with start-up and warm-up, is \
              unknown here. Only control groups count the CPU time of processes and threads that \
-             have ended. In the JSON, lifetimes are empty.",
+             have ended, and responses to the loads of `price` are not recorded. In the JSON, \
+             lifetimes are empty.",
         );
     }
     let subject_columns: [Column<'_, &SubjectResult>; 4] = [
@@ -179,7 +180,8 @@ const LIFETIMES: &str = "Correct responses over CPU time, both counted from exec
                          trial. Steeper is cheaper. The line includes start-up, warm-up and \
                          compilation, which CPU time per request of a step leaves out. A start \
                          without a control group has no line, and no lifetime in the JSON: only \
-                         control groups count the CPU time of ended processes.";
+                         control groups count the CPU time of ended processes. A line ends \
+                         at the first profile or search, whose responses are not counted.";
 
 /// Resources that back ends used in each trial. Empty without back ends.
 fn backends(report: &Report) -> Markup {
@@ -224,7 +226,7 @@ fn price(report: &Report) -> Markup {
         ("Subject", &|r| text(&r.title)),
         ("#CPU per request", &|r| value(r.cpu_us_per_request, micros)),
         ("#CPU hours", &|r| value(r.paid.map(|paid| paid.cpu_hours), number)),
-        ("#GiB hours", &|r| value(r.paid.map(|paid| paid.gib_hours), number)),
+        ("#GiB hours", &|r| value(r.paid.and_then(|paid| paid.gib_hours), number)),
         ("#Cost", &|r| price_with_key(r.paid, r.cost_per_billion_requests)),
         ("#Between", &|r| cell(cost_range_cell(r))),
         ("#Of that, memory", &|r| {
@@ -249,7 +251,7 @@ fn price_cell(paid: Option<PaidUse>, cost: Option<f64>) -> Markup {
     match paid {
         None => html! { (text) },
         Some(PaidUse { cpu_hours, gib_hours }) => {
-            html! { span data-cpu-hours=(cpu_hours) data-gib-hours=(gib_hours) { (text) } }
+            html! { span data-cpu-hours=(cpu_hours) data-gib-hours=[gib_hours] { (text) } }
         }
     }
 }

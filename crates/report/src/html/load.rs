@@ -190,8 +190,11 @@ fn throughput_over_time(report: &Report) -> Markup {
     )
 }
 
-/// Chart of failed requests, or a sentence if there are none.
+/// Chart of failed requests, or a sentence if there are none. Without a step it is empty.
 fn errors(report: &Report) -> Markup {
+    if report.trials.is_empty() {
+        return html! {};
+    }
     if report.trials.iter().all(|t| t.error_share == 0.0) {
         return note("No request failed in any step.");
     }

@@ -199,7 +199,7 @@ fn overview_row(report: &Report, r: &OverviewRow, scales: &BarScales) -> Vec<Tab
         with_backends(value(r.startup_ms, millis), r, |b| b.startup_ms.map(millis))
             .with_bar(scales.startup)
             .with_hint(ratio(|to| to.startup)),
-        value(Some(r.errors as f64), |n| count(n as u64)),
+        value(r.errors.map(|n| n as f64), |n| count(n as u64)),
         text(crate::overview::passed_checks_text(r)).sorted_by(Some(r.checks_passed as f64)),
         limiter_summary_cell(r),
     ]
