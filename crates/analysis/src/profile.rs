@@ -33,8 +33,8 @@ pub struct ProfileResult {
     pub failures: Vec<String>,
     /// Time over which stacks were sampled.
     pub length_s: f64,
-    /// Complete responses per second during that time.
-    pub throughput_rps: f64,
+    /// Complete responses per second during that time; `None`: all profiles failed.
+    pub throughput_rps: Option<f64>,
     /// CPU time of the server per response during that time; `None`: not known.
     pub cpu_us_per_request: Option<f64>,
     /// Share of the server's CPU time that the samples cover. Processes that ended early, or were
@@ -202,7 +202,7 @@ fn result(cell: CellKey, profiles: &[&ProfileRecord]) -> ProfileResult {
         trials: valid.iter().map(|p| p.trial + 1).collect(),
         failures: failures.into_iter().cloned().collect(),
         length_s: seconds,
-        throughput_rps: if seconds > 0.0 { responses as f64 / seconds } else { 0.0 },
+        throughput_rps: (seconds > 0.0).then(|| responses as f64 / seconds),
         cpu_us_per_request: cpu_ns.and_then(us_per_response),
         sampled_share: cpu_s.map(|used| running.as_ref().map_or(0.0, |flame| flame.seconds) / used),
         unnamed: unnamed.into_iter().cloned().collect(),

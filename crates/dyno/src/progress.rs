@@ -168,6 +168,10 @@ impl Progress {
             Phase::Measured => "measured",
             Phase::Drain => return,
         };
+        // A load that ends at the edge of an interval leaves an empty one.
+        if interval.end_ns <= interval.start_ns {
+            return;
+        }
         let seconds = (interval.end_ns - interval.start_ns) as f64 / 1e9;
         let ok = interval.correct_responses();
         let p99 = running_percentile_text(

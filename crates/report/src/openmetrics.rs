@@ -27,10 +27,10 @@ pub struct LoadTotals {
     /// Due requests without a correct response, without the warm-up.
     unanswered: u64,
     /// Open connections in the last interval before the drain. The next two fields are of the same
-    /// interval.
-    connections_open: u64,
-    throughput_rps: f64,
-    busiest_thread: f64,
+    /// interval. `None`: no interval has ended, or the value is unknown.
+    connections_open: Option<f64>,
+    throughput_rps: Option<f64>,
+    busiest_thread: Option<f64>,
 }
 
 impl LoadTotals {
@@ -45,9 +45,9 @@ impl LoadTotals {
             bytes_received: 0,
             response: Recording::new(),
             unanswered: 0,
-            connections_open: 0,
-            throughput_rps: 0.0,
-            busiest_thread: 0.0,
+            connections_open: None,
+            throughput_rps: None,
+            busiest_thread: None,
         }
     }
 
@@ -64,9 +64,9 @@ impl LoadTotals {
         }
         if interval.phase != Phase::Drain {
             let now = dyno_analysis::load::interval_result(interval);
-            self.connections_open = now.connections_open;
-            self.throughput_rps = now.throughput_rps;
-            self.busiest_thread = now.busiest_thread_utilisation.unwrap_or(0.0);
+            self.connections_open = Some(now.connections_open as f64);
+            self.throughput_rps = Some(now.throughput_rps);
+            self.busiest_thread = now.busiest_thread_utilisation;
         }
     }
 
@@ -102,13 +102,14 @@ impl LoadTotals {
         );
         counter("dyno_sent_bytes", "bytes", "Bytes sent.", self.bytes_sent);
         counter("dyno_received_bytes", "bytes", "Bytes received.", self.bytes_received);
-        let mut gauge = |name: &str, help: &str, value: f64| {
-            let _ = writeln!(
-                out,
-                "# TYPE {name} gauge\n# HELP {name} {help}\n{name}{{url=\"{url}\"}} {value}"
-            );
+        // A gauge is left out until its first interval has ended, and while it is unknown.
+        let mut gauge = |name: &str, help: &str, value: Option<f64>| {
+            let _ = writeln!(out, "# TYPE {name} gauge\n# HELP {name} {help}");
+            if let Some(value) = value {
+                let _ = writeln!(out, "{name}{{url=\"{url}\"}} {value}");
+            }
         };
-        gauge("dyno_connections_open", "Connections that are up.", self.connections_open as f64);
+        gauge("dyno_connections_open", "Connections that are up.", self.connections_open);
         gauge(
             "dyno_throughput_rps",
             "Correct responses per second in the last interval.",

@@ -445,7 +445,7 @@ mod tests {
             ));
         };
         assert_eq!(
-            judge_load("p99<5ms,errors<1%", format_error),
+            judge_load("p99<5ms,errors<1%", add_incorrect_responses),
             ObjectiveVerdict::Failed("3 responses were incorrect".into())
         );
     }

@@ -62,7 +62,7 @@ pub struct SideRepeats {
     /// another server spoiled them.
     pub served: usize,
     /// Uncounted repeats of which only the generator's capacity was the limit. They count for CPU
-    /// time per response.
+    /// time per request.
     pub limited: usize,
     /// Counted and limited repeats in which requests failed: at most one request in a hundred, or
     /// the repeat would be invalid for that reason.

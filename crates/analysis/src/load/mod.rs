@@ -434,9 +434,15 @@ pub fn is_done(record: &LoadRecord, load: &plan::Load) -> bool {
 }
 
 /// Returns the number of requests that the early end of a load cut off. Requests that had waited
-/// longer than the slowest correct response are not counted: a server that hangs is not excused.
+/// longer than the slowest correct response are not counted: a server that hangs is not excused. A
+/// slow response of the warm-up (a cold start) counts only if there is no later one.
 fn cut_off(record: &LoadRecord) -> u64 {
-    let slowest_ns = record.intervals.iter().filter_map(|i| i.times.response.max()).max();
+    let slowest = |is_warmup: bool| {
+        let intervals = record.intervals.iter();
+        let of_phase = intervals.filter(|i| (i.phase == Phase::Warmup) == is_warmup);
+        of_phase.filter_map(|i| i.times.response.max()).max()
+    };
+    let slowest_ns = slowest(false).or_else(|| slowest(true));
     let ages = record.unanswered.ages.get(UnansweredAges::AT_END);
     let (Some(slowest_ns), Some(ages), true) = (slowest_ns, ages, record.cut_short) else {
         return 0;

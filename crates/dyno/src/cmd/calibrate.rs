@@ -27,14 +27,14 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     {
         crate::result_file::check(output)?;
     }
+    let folder = super::cache_folder(args.cache.as_deref())?;
+    refuse_ceilings_file(args.output.as_deref(), &CalibrationFile::path(&folder))?;
     if args.probes {
         return measure_probes(args);
     }
     if args.verdicts {
         return verdicts::run(args);
     }
-    let folder = super::cache_folder(args.cache.as_deref())?;
-    refuse_ceilings_file(args.output.as_deref(), &CalibrationFile::path(&folder))?;
     let placement = calibrate::placement(&dyno_launch::allowed_cpus());
     let measurements = calibrate::measurements(args.duration.0);
     let create_archive = |folder: &PathBuf| {

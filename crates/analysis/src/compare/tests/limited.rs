@@ -26,7 +26,7 @@ fn limited_repeats_count_for_cpu_time_only() {
     assert_eq!(counts("throughput_rps"), (14, 12, 12));
     let sentence = comparison.repeats[0].sentence.as_deref().unwrap();
     let expected = "2 of 14 repeats of B are excluded (the generator was the limit: 2), except \
-                    for CPU time per response";
+                    for CPU time per request";
     assert_eq!(sentence, expected);
     // Nor does it count if other programs used the generator's CPUs.
     let mut disturbed = report(&run);
@@ -40,7 +40,7 @@ fn limited_repeats_count_for_cpu_time_only() {
     let comparison = compare_runs((&run, Some(0)), (&run, Some(1)), &options);
     assert_eq!(comparison.repeats[0].b.limited, 1);
     let sentence = comparison.repeats[0].sentence.as_deref().unwrap();
-    assert!(sentence.contains("), except for CPU time per response in 1 of them"), "{sentence}");
+    assert!(sentence.contains("), except for CPU time per request in 1 of them"), "{sentence}");
     assert!(comparison.gates.iter().all(|gate| gate.state != GateState::Held));
 }
 

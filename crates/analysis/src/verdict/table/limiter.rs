@@ -352,8 +352,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::Medium,
-        claim: "The CPUs of the back end db: it used 65 % of them, and waited for them for 25 \
-                   %, while others used them.",
+        claim: "The CPUs of the back end db: it used 65 % of their time and waited for a CPU \
+                   for 25 %, while other programs used them.",
         evidence: r#"{"backend": "db", "backend_utilisation": 0.65, "backend_waiting": 0.25}"#,
         trigger: |w| {
             w.set_in_flight_time(64 * S);
@@ -368,7 +368,7 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Backend,
         confidence: Confidence::Medium,
-        claim: "waited for them for 11 %",
+        claim: "waited for a CPU for 11 %",
         evidence: "{}",
         trigger: |w| w.backends = vec![waiting_backend("db", 0.85, 0.22)],
         near_miss: |w| w.backends = vec![waiting_backend("db", 0.85, 0.2)],
@@ -463,7 +463,7 @@ const CASES: &[Case] = &[
         resource: Resource::Unknown,
         confidence: Confidence::Low,
         claim: "Unknown: the server used 80 % of its CPU, and the generator's busiest thread 30 \
-                   % of a CPU. Neither is full.",
+                   % of a CPU. Neither is saturated.",
         evidence: r#"{"server_utilisation": 0.8, "generator_utilisation": 0.3, "server_run_delay_s": 0.0}"#,
         trigger: |w| w.set_server_cpu(800 * MS),
         near_miss: |w| w.set_server_cpu(700 * MS),

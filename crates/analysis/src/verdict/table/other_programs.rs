@@ -132,7 +132,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        claim: "Neither is full. The hypervisor gave 6.2",
+        claim: "Neither is saturated. The hypervisor gave 6.2",
         evidence: r#"{"generator_starved": false}"#,
         // The server's use and the stolen time together leave no headroom.
         trigger: |w| set_steal(w, 250 * MS),
@@ -142,7 +142,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        claim: "Neither is full. The generator waited for a CPU that another",
+        claim: "Neither is saturated. The generator waited for a CPU that another",
         evidence: r#"{"generator_starved": true, "steal_share": 0.0}"#,
         trigger: |w| w.set_generator_threads(&[(650 * MS, 100 * MS)]),
         near_miss: |w| w.set_generator_threads(&[(650 * MS, 99 * MS)]),
@@ -152,7 +152,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        claim: "Neither is full. The hypervisor gave 5.2",
+        claim: "Neither is saturated. The hypervisor gave 5.2",
         evidence: "{}",
         trigger: |w| {
             w.set_generator_threads(&[(560 * MS, 0)]);
@@ -181,7 +181,7 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
-        claim: "Neither is full.",
+        claim: "Neither is saturated.",
         evidence: "{}",
         trigger: |w| set_unknown_waits(w, 250 * MS),
         near_miss: |w| set_unknown_waits(w, 249 * MS),

@@ -75,8 +75,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
-        claim: "and used 100 % of its CPU. It polls: it used CPU time although only 0.39 \
-                   requests were in flight on average.",
+        claim: "and used 100 % of its CPU. The server polls: it used CPU time although only \
+                   0.39 requests were in flight on average.",
         evidence: "{}",
         trigger: |w| {
             w.set_rate(1000.0);
@@ -94,8 +94,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::Medium,
-        claim: "but it polls: its threads slept 0.10 times per response, and a thread that \
-                   waits for each request sleeps once.",
+        claim: "but it polls: its threads slept 0.10 times per response, and a server that \
+                   waits for each request sleeps about once.",
         evidence: r#"{"voluntary_switches_per_response": 0.099, "idle_polls_per_response": null}"#,
         trigger: |w| {
             w.set_server_cpu(S);

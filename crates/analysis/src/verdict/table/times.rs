@@ -262,7 +262,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorLate,
         severity: Severity::Warning,
-        message: "woke up to 200 µs late (p99), compared with a median response time of 2000 µs",
+        message: "wake lag is 200 µs, compared with a median response time of 2000 µs",
         evidence: "{}",
         trigger: |w| set_wake_lag(w, 200_000, 1_999 * 1000),
         near_miss: |w| set_wake_lag(w, 200_000, 2_010 * 1000),
@@ -271,7 +271,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorLate,
         severity: Severity::Warning,
-        message: "woke up to 101 µs late (p99), compared with a median response time of 500 µs",
+        message: "wake lag is 101 µs, compared with a median response time of 500 µs",
         evidence: "{}",
         trigger: |w| set_wake_lag(w, 101_000, 500_000),
         near_miss: |w| set_wake_lag(w, 99_900, 500_000),

@@ -312,8 +312,8 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Elsewhere,
         confidence: Confidence::Medium,
-        claim: "The serving threads waited for peers (requests, or responses of back ends) for \
-                   90 % of",
+        claim: "For 90 % of their time the serving threads waited for peers (requests, or \
+                   responses of back ends).",
         evidence: "{}",
         trigger: |w| {
             w.set_in_flight_time(64 * S);

@@ -32,6 +32,11 @@ use crate::terminal::{self, ThirdInterrupt, quote};
 /// The user and group ID of an account without rights.
 const UNPRIVILEGED: u32 = 65_534;
 
+/// Error of a calibration from which nothing follows.
+const NOTHING_JUDGED: &str = "no verdict was judged: no server ran, or no step was valid\nhint: \
+                              the result has the reasons; choose other servers, or use a quieter \
+                              machine";
+
 /// Time limits of a build and of a run of a behaviour, in case they hang.
 const BUILD_DEADLINE: Duration = Duration::from_secs(900);
 const RUN_DEADLINE: Duration = Duration::from_secs(180);
@@ -62,6 +67,9 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
         PlanFormat::Json => serde_json::to_string_pretty(&result)? + "\n",
     };
     write_out(args.output.as_deref(), &text)?;
+    if result.high_wrong == 0 && result.judged == 0 {
+        return Err(anyhow::Error::msg(NOTHING_JUDGED));
+    }
     Ok(if result.high_wrong == 0 { Exit::Valid } else { Exit::Invalid })
 }
 
