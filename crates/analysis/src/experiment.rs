@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::cell::{CellKey, Shape};
 use crate::compare::{self, ArmComparison, ComparisonAnswer, ComparisonRow};
 use crate::design::Design;
-use crate::grid::Grid;
+use crate::grid::{Cell, Grid};
 use crate::json_difference::visit_differences;
 use crate::metric::{CPU, MEMORY, Metric, RESPONSE_P50, RESPONSE_P99, THROUGHPUT};
 use crate::report::Report;
@@ -76,11 +76,17 @@ pub struct DoseEffect {
     pub step: Shape,
     pub metric: &'static str,
     pub title: &'static str,
-    /// Factor of the metric when the level doubles, over launches; `None`: too few launches, one
-    /// has no value, or the order of starts was fixed.
+    /// Factor of the metric when the level doubles, over blocks; `None`: too few blocks, some do
+    /// not count, one has no value, or the order of starts was fixed.
     pub doubling: Option<Estimate>,
-    /// The same from the median slope; `None`: no block has every level.
+    /// The same from the median slope; `None`: a block does not count or has no value.
     pub doubling_median: Option<f64>,
+    /// Blocks in which the metric counts at every level.
+    pub counted_blocks: usize,
+    /// Blocks in which any level was loaded. If more than the counted ones, the counted ones may be
+    /// a biased selection: the fast blocks if the server failed in the others, or the slow ones if
+    /// the generator was the limit.
+    pub loaded_blocks: usize,
 }
 
 /// Returns the result of the run's experiment; `None`: the run has none.
@@ -392,9 +398,15 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
     let cells: Vec<CellKey> =
         grid.cells().map(|(key, _)| key).filter(|key| key.arm == arms[0]).collect();
     let dose = |key: CellKey, metric: &'static Metric| {
-        let series: Option<Vec<Series>> =
-            arms.iter().map(|arm| Some(grid.get(key.with_arm(*arm))?.series(metric))).collect();
-        let by_block = slopes(&levels, &series?);
+        let cells: Option<Vec<&Cell<'_>>> =
+            arms.iter().map(|arm| grid.get(key.with_arm(*arm))).collect();
+        let cells = cells?;
+        let series: Vec<Series> = cells.iter().map(|cell| cell.series(metric)).collect();
+        let counted_blocks = Series::common_points(&series.iter().collect::<Vec<_>>()).len();
+        let loaded_blocks: BTreeSet<u32> =
+            cells.iter().flat_map(|cell| cell.trials()).map(|trial| trial.block).collect();
+        let is_selection = counted_blocks < loaded_blocks.len();
+        let by_block = if is_selection { Vec::new() } else { slopes(&levels, &series) };
         let doublings: Vec<f64> = by_block.iter().map(|slope| 2f64.powf(*slope)).collect();
         Some(DoseEffect {
             workload: plan.workloads[key.workload].name.clone(),
@@ -405,6 +417,8 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
             doubling: Estimate::from_pairs_at(Looks::from_plan(plan), &doublings)
                 .filter(|_| !Design::new(plan).is_fixed()),
             doubling_median: median(&doublings),
+            counted_blocks,
+            loaded_blocks: loaded_blocks.len(),
         })
     };
     let doses_of_cell = |key: CellKey| {
@@ -533,6 +547,18 @@ mod tests {
             "{doubling:?}"
         );
         assert!((throughput.doubling_median.unwrap() - 2.0).abs() < 0.01);
+        assert_eq!((throughput.counted_blocks, throughput.loaded_blocks), (6, 6));
+        // Blocks in which every level counts may be a biased selection.
+        let run = run(ExperimentKind::Dose, &arms);
+        let spoiled = |spoil: fn(&mut Vec<crate::trial::TrialResult>)| {
+            let mut report = crate::report::report(&run);
+            spoil(&mut report.trials);
+            let result = experiment(&run, &report).unwrap();
+            let dose = result.doses.into_iter().find(|dose| dose.metric == "throughput_rps");
+            dose.map(|d| (d.doubling, d.doubling_median, d.counted_blocks, d.loaded_blocks))
+        };
+        assert_eq!(spoiled(|trials| trials[4].valid = false), Some((None, None, 5, 6)));
+        assert_eq!(spoiled(|trials| drop(trials.remove(4))), Some((None, None, 5, 6)));
     }
 
     #[test]

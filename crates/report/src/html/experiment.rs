@@ -92,7 +92,7 @@ fn doses_table(doses: &[DoseEffect]) -> Markup {
     if doses.is_empty() {
         return Markup::default();
     }
-    let columns: [Column<'_, DoseEffect>; 5] = [
+    let columns: [Column<'_, DoseEffect>; 6] = [
         ("Workload", &|d| text(&d.workload)),
         ("Step", &|d| text(label_in_words(d.step))),
         ("Metric", &|d| text(d.title)),
@@ -102,12 +102,14 @@ fn doses_table(doses: &[DoseEffect]) -> Markup {
         ("#95 % interval", &|d| {
             text(or_dash(d.doubling, |e| format!("{}–{}", ratio(e.low), ratio(e.high))))
         }),
+        ("#Blocks that count", &|d| text(format!("{} of {}", d.counted_blocks, d.loaded_blocks))),
     ];
     html! {
         h3 { "When the level doubles" } "\n"
         (table_from_columns("sortable", &columns, doses, |_| PartScope::default()))
         (note("The factor of the metric when the level doubles, from the slope of the logarithms \
-               over all levels, per launch. 2: proportional to the level. 1: independent of the \
-               level."))
+               over all levels, per block. 2: proportional to the level. 1: independent of the \
+               level. –: in some blocks the metric does not count at every level, so the others \
+               may be a biased selection."))
     }
 }
