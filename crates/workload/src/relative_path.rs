@@ -31,7 +31,7 @@ impl RelativePath {
         RelativePath::from_text(text).map_err(|error| match error {
             RelativePathError::Empty => "path: is empty\nhint: leave it out, or name a file".into(),
             RelativePathError::Nul => {
-                format!("path {text:?}: has a NUL, which no file name can have")
+                format!("path {text:?}: has a NUL, which no file name can have\nhint: remove it")
             }
             RelativePathError::Absolute => {
                 format!(
@@ -40,7 +40,7 @@ impl RelativePath {
             }
             RelativePathError::Above => format!(
                 "path {text:?}: leads out of the folder of this file\nhint: put the file into that \
-                 folder, and name it relative to it"
+                 folder, and write its relative path"
             ),
         })
     }

@@ -274,8 +274,12 @@ fn subject_at_level(
 ) -> Result<SuiteSubject, Mistake> {
     let whole_number = || {
         let n = number(level).filter(|n| *n >= 1.0 && n.fract() == 0.0);
-        n.map(|n| n as u64)
-            .ok_or_else(|| mistake("level", format!("{level}: must be a whole number above 0")))
+        n.map(|n| n as u64).ok_or_else(|| {
+            mistake(
+                "level",
+                format!("{level}: must be a whole number above 0\nhint: write it like 2"),
+            )
+        })
     };
     if let Some(variable) = factor.strip_prefix(ENV) {
         let value = level.text(variable)?;
@@ -297,7 +301,14 @@ fn subject_at_level(
             let mut raw = RawLimits::default();
             match factor {
                 "cpus" => {
-                    let wrong = || mistake("level", format!("{level}: must be a number of CPUs"));
+                    let wrong = || {
+                        mistake(
+                            "level",
+                            format!(
+                                "{level}: must be a number of CPUs\nhint: write it like 0.5 or 2"
+                            ),
+                        )
+                    };
                     raw.cpus = Some(number(level).ok_or_else(wrong)?);
                 }
                 "memory" => raw.memory = Some(level.to_string()),
