@@ -133,6 +133,25 @@ impl Repository {
         git(&self.root, COMMAND, &[], supervision).is_ok_and(|changes| !changes.is_empty())
     }
 
+    /// Returns whether files of the server's folder that Git tracks differ between two commits, or
+    /// between one and the work tree. This includes files that dyno takes for a server's own, such
+    /// as `*.lock` and `*.db`.
+    ///
+    /// # Errors
+    /// Git failed; as a sentence.
+    pub fn has_changed_folder(
+        &self,
+        commits: &[String],
+        supervision: &Supervision<'_>,
+    ) -> Result<bool, RevisionError> {
+        // Without this option, `diff` would write to the repository.
+        const COMMAND: &str = "--no-optional-locks diff --no-ext-diff --name-only";
+        let command = format!("{COMMAND} {} -- \":(literal)$FOLDER\"", commits.join(" "));
+        let folder = self.subject.to_str().filter(|folder| !folder.is_empty()).unwrap_or(".");
+        let changes = git(&self.root, &command, &[("FOLDER", folder)], supervision)?;
+        Ok(!changes.is_empty())
+    }
+
     /// Returns the work tree in its present state.
     #[must_use]
     pub fn from_work_tree(folders: &Folders) -> RevisionFolders {
@@ -323,6 +342,39 @@ mod tests {
     use super::*;
 
     use std::fs;
+
+    #[test]
+    fn tracked_files_of_any_kind_change_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let run = |command: &str| {
+            let status = std::process::Command::new("sh")
+                .args(["-c", command])
+                .current_dir(root.path())
+                .env("GIT_CONFIG_GLOBAL", "/dev/null")
+                .stdout(std::process::Stdio::null())
+                .status();
+            assert!(status.unwrap().success(), "{command}");
+        };
+        const COMMIT: &str =
+            "git add -A; git -c user.name=a -c user.email=a@example.org commit -qm x";
+        run("git init -q; mkdir -p 's [x]' other; echo 1 > 's [x]/yarn.lock'; echo 1 > other/a");
+        run(COMMIT);
+        run(&format!("echo 2 > other/a; {COMMIT}; git tag equal; git tag old HEAD^"));
+        let repository =
+            Repository { name: "s".into(), root: root.path().into(), subject: "s [x]".into() };
+        let guard = Guard::start().unwrap();
+        let interrupts = Interrupts::default();
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let differs = |commits: &[&str]| {
+            let commits: Vec<String> = commits.iter().map(|name| (*name).to_string()).collect();
+            repository.has_changed_folder(&commits, &supervision).unwrap()
+        };
+        assert!(!differs(&["old", "equal"]) && !differs(&["old"]), "outside of the folder");
+        run("echo 2 > 's [x]/yarn.lock'; echo 1 > 's [x]/server.log'");
+        assert!(differs(&["equal"]) && !differs(&["old", "equal"]), "in the work tree");
+        run(COMMIT);
+        assert!(differs(&["equal", "HEAD"]) && !differs(&["HEAD"]));
+    }
 
     #[test]
     fn is_stale_only_for_missing_trees_of_dyno() {

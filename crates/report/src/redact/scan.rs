@@ -113,6 +113,9 @@ fn name_at_end(text: &str) -> Option<Name<'_>> {
         None => return None,
     };
     let before = inside[..start].chars().next_back();
+    // Parameters of a query may also be separated by semicolons.
+    let word = inside[..start].rsplit([' ', '\t', '\n', '"', '\'']).next().unwrap_or_default();
+    let before = if before == Some(';') && word.contains('?') { Some('&') } else { before };
     // An escaped line end before a bare name: `\r\nCookie`.
     let is_escaped =
         quote.is_none() && before == Some('\\') && inside[start..].starts_with(['n', 'r', 't']);

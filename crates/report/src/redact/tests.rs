@@ -372,6 +372,10 @@ fn logs_withhold_values_of_secret_names() {
             "GET /x?token=(withheld)&page=2&key=(withheld)&sort_key=c",
         ),
         (
+            "GET /x?page=2;key=b;sig=c&n=1 over h1; code=5",
+            "GET /x?page=2;key=(withheld);sig=(withheld)&n=1 over h1; code=5",
+        ),
+        (
             "['--api-key=a', '--password', 'b', '--db', 'c']",
             "['--api-key=(withheld)', '--password', '(withheld)', '--db', 'c']",
         ),

@@ -58,6 +58,10 @@ pub(super) fn run(
     let mut trees = WorkTrees::new(&repository, &guard)?;
     let revised = check_out(args, &repository, &mut trees, &folders, &supervision)?;
     let mut temporary_builds = TemporaryBuilds::new(&revised, &entry, &cache, &guard);
+    let commits: Vec<String> =
+        revised.iter().filter_map(|revised| revised.revision.commit.clone()).collect();
+    let is_changed =
+        repository.has_changed_folder(&commits, &supervision).map_err(revision_error)?;
     let names: Vec<String> = revised.iter().map(|revised| revised.revision.name.clone()).collect();
     let across = suite.across(&AcrossRevisions { index: entry.index, revised })?;
     let repeats = options.choices.repeats.unwrap_or(across.repeats.max(REPEATS));
@@ -66,7 +70,7 @@ pub(super) fn run(
     let context = RunContext::new(path, &folders, &cache, &options.runs);
     let check = |plan: &Plan| {
         refuse_equal_revisions(plan, &names)
-            .or_else(|error| if args.anyway { Ok(()) } else { Err(error) })
+            .or_else(|error| if args.anyway || is_changed { Ok(()) } else { Err(error) })
     };
     let (planned, builds, dir) =
         context.begin(across, &overrides, &supervision, &mut progress, &check)?;
