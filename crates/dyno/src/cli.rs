@@ -28,8 +28,8 @@ pub use load::{
 };
 pub use profile::{ProfileArgs, ProfileFormat};
 pub use report::{ReportArgs, ReportFormat};
-pub use values::Ns;
-use values::{budget, duration, timeout, whole_number};
+pub use values::{Ns, timeout};
+use values::{budget, duration, whole_number};
 pub use watch::WatchArgs;
 
 const ABOUT: &str = "Benchmark HTTP servers and explain the results: dyno builds and starts \

@@ -1,8 +1,12 @@
 //! Writes result files completely or not at all, so that a failed write leaves the previous file.
 
+use std::ffi::OsStr;
 use std::fs::{self, Metadata, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, fchown};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{
+    FileExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _, fchown,
+};
 use std::path::{Path, PathBuf};
 
 use dyno_launch::may_write;
@@ -71,7 +75,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     match replace(&target, bytes, before.as_ref()) {
         // The folder does not accept a new file, or the file is a mount point, so the file is
         // written in place.
-        Err(error) if before.is_some() && must_write_in_place(&error) => fs::write(&target, bytes),
+        Err(error) if before.is_some() && must_write_in_place(&error) => overwrite(&target, bytes),
         result => result,
     }
 }
@@ -80,6 +84,24 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 fn must_write_in_place(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(error.kind(), Kind::PermissionDenied | Kind::ReadOnlyFilesystem | Kind::ResourceBusy)
+}
+
+/// Writes a file in place. The additional bytes come first: if the disk is full, the file keeps its
+/// content.
+fn overwrite(target: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = fs::File::options().write(true).open(target)?;
+    let (old, new) = (file.metadata()?.len(), bytes.len() as u64);
+    if let Some(added) = bytes.get(old as usize..).filter(|added| !added.is_empty()) {
+        // Some file systems, such as NFS, report a full disk only when they synchronise.
+        let grown = file.write_all_at(added, old).and_then(|()| file.sync_all());
+        if grown.is_err() {
+            let _ = file.set_len(old);
+            return grown;
+        }
+    }
+    file.write_all_at(&bytes[..bytes.len().min(old as usize)], 0)?;
+    file.set_len(new)?;
+    file.sync_all()
 }
 
 fn replace(target: &Path, bytes: &[u8], before: Option<&Metadata>) -> io::Result<()> {
@@ -105,6 +127,14 @@ fn replace(target: &Path, bytes: &[u8], before: Option<&Metadata>) -> io::Result
 fn target(path: &Path) -> io::Result<Target> {
     let mut path = std::path::absolute(path)?;
     for _ in 0..MAX_LINKS {
+        // A file cannot have this name, and a rename to it fails only after the measurements.
+        if path.as_os_str().as_bytes().ends_with(b"/") {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        // The folder may be a link to one of /proc, as /dev/fd is. A link in /proc to an open pipe
+        // (`pipe:[1]`) names no path.
+        let folder_path = folder(&path).canonicalize()?;
+        path = folder_path.join(path.file_name().unwrap_or(OsStr::new("..")));
         if path.starts_with("/proc") {
             return Ok(Target::Special);
         }
@@ -127,6 +157,7 @@ fn folder(path: &Path) -> &Path {
 mod tests {
     use super::*;
 
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::symlink;
 
     fn inode(path: &Path) -> u64 {
@@ -173,20 +204,51 @@ mod tests {
     #[test]
     fn pipe_or_open_file_is_written_directly() {
         let (mut reader, writer) = io::pipe().unwrap();
-        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writer));
-        assert_eq!(check(Path::new(&path)).unwrap(), None);
-        write(Path::new(&path), b"result").unwrap();
+        let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
+        // The shell names a process substitution like this: `-o >(jq .)`.
+        let substitution = path.replace("/proc/self", "/dev");
+        for path in [path, substitution] {
+            assert_eq!(check(Path::new(&path)).unwrap(), None);
+            write(Path::new(&path), b"result").unwrap();
+        }
         drop(writer);
-        assert_eq!(io::read_to_string(&mut reader).unwrap(), "result");
+        assert_eq!(io::read_to_string(&mut reader).unwrap(), "resultresult");
         assert_eq!(check(Path::new("/dev/null")).unwrap(), None);
         write(Path::new("/dev/null"), b"x").unwrap();
         assert!(write(Path::new("/dev/full"), b"x").is_err());
     }
 
     #[test]
+    fn open_file_behind_dev_fd_is_written_directly() {
+        let root = tempfile::tempdir().unwrap();
+        let file = fs::File::create(root.path().join("result")).unwrap();
+        let path = format!("/dev/fd/{}", file.as_raw_fd());
+        assert_eq!(check(Path::new(&path)).unwrap(), None);
+        write(Path::new(&path), b"result").unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 6, "it is the same file");
+    }
+
+    #[test]
+    fn overwrite_without_space_keeps_file() {
+        use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+        let file = fs::File::from(memfd_create("result", MemfdFlags::ALLOW_SEALING).unwrap());
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        for content in ["first", "and longer", "short"] {
+            overwrite(&path, content.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        // It cannot grow, as on a full disk.
+        fcntl_add_seals(&file, SealFlags::GROW).unwrap();
+        assert!(overwrite(&path, b"a longer result").is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "short");
+    }
+
+    #[test]
     fn unwritable_file_is_not_replaced() {
         let root = tempfile::tempdir().unwrap();
         assert!(write(root.path(), b"x").is_err());
+        // It would fail only after the measurements.
+        assert!(check(&root.path().join("no-folder/")).is_err());
         let path = root.path().join("loop");
         symlink("loop", &path).unwrap();
         assert!(write(&path, b"x").is_err());

@@ -35,8 +35,12 @@ pub struct WatchRecord {
     /// Time that threads were runnable but waited for a CPU, summed over threads, per second.
     pub run_delay_s_per_s: Option<f64>,
     /// Share of the periods of the server's CPU quota in which it was throttled: 0 to 1. `None`: it
-    /// has no quota of its own, or its group is not watched.
+    /// has no quota of its own, or its group is not watched, or it was idle in all periods.
     pub throttled_share: Option<f64>,
+    /// Periods of the quota in which the server was active, of which the share is.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub quota_periods: Option<QuotaPeriods>,
     /// At the end: memory of the server itself (anonymous and shared memory, or resident memory),
     /// and page cache.
     pub memory_held_bytes: Option<u64>,
@@ -57,6 +61,27 @@ pub struct WatchRecord {
     pub network: Option<TcpLosses>,
     /// Share of the machine's CPU time that the hypervisor took.
     pub steal_share: Option<f64>,
+}
+
+/// Periods of a CPU quota in which its group was active. An idle group has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaPeriods {
+    pub active: u64,
+    pub throttled: u64,
+}
+
+impl QuotaPeriods {
+    /// Returns the share of periods in which the group was throttled. `None`: it was not active.
+    fn throttled_share(self) -> Option<f64> {
+        (self.active > 0).then(|| self.throttled as f64 / self.active as f64)
+    }
+
+    const fn merge(self, next: QuotaPeriods) -> QuotaPeriods {
+        QuotaPeriods {
+            active: self.active + next.active,
+            throttled: self.throttled + next.throttled,
+        }
+    }
 }
 
 /// System calls per second. Where there are many, they are counted in slices. Each slice stands for
@@ -185,6 +210,8 @@ impl WatchRecord {
         let mean = |a: Option<f64>, b: Option<f64>| {
             Some((a? * here_s + b? * there_s) / (here_s + there_s))
         };
+        let quota_periods =
+            self.quota_periods.zip(next.quota_periods).map(|(here, there)| here.merge(there));
         let cpus = mean(self.cpus, next.cpus);
         // If one stretch has too little CPU time to split into user and system time, the split of
         // the other is used.
@@ -215,7 +242,8 @@ impl WatchRecord {
                 next.busiest_thread_utilisation,
             ),
             run_delay_s_per_s: mean(self.run_delay_s_per_s, next.run_delay_s_per_s),
-            throttled_share: mean(self.throttled_share, next.throttled_share),
+            throttled_share: quota_periods.and_then(QuotaPeriods::throttled_share),
+            quota_periods,
             context_switches_per_s: mean(self.context_switches_per_s, next.context_switches_per_s),
             page_faults_per_s: mean(self.page_faults_per_s, next.page_faults_per_s),
             wakeups_per_s: mean(self.wakeups_per_s, next.wakeups_per_s),
@@ -260,8 +288,10 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
     let part = |pick: fn((f64, f64)) -> f64| Some(cpu_s? * split.map(pick)? / seconds);
     let per_s = |n: Option<u64>| n.map(|n| n as f64 / seconds);
     let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.cgroup.and_then(pick);
-    let periods = cgroup_delta(first, last, |c| c.periods).filter(|n| *n > 0);
+    let active = cgroup_delta(first, last, |c| c.periods);
     let throttled = cgroup_delta(first, last, |c| c.throttled_periods);
+    let quota_periods =
+        active.zip(throttled).map(|(active, throttled)| QuotaPeriods { active, throttled });
     let since = |start_ns: u64| start_ns.saturating_sub(began_ns) as f64 / 1e9;
     let network = |pair: (&NetworkUse, &NetworkUse)| TcpLosses::from_readings(pair.0, pair.1);
     Some(WatchRecord {
@@ -273,7 +303,8 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
         cpus_sys: part(|(user, sys)| sys / (user + sys)),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
         run_delay_s_per_s: threads.run_delay_s.map(|s| s / seconds),
-        throttled_share: periods.zip(throttled).map(|(all, held)| held as f64 / all as f64),
+        throttled_share: quota_periods.and_then(QuotaPeriods::throttled_share),
+        quota_periods,
         memory_held_bytes: last.held_bytes(),
         memory_file_bytes: memory(|c| c.memory_file_bytes),
         processes: last.processes,
@@ -345,6 +376,23 @@ mod tests {
         let calls = combined.syscalls.unwrap();
         assert_eq!((calls.counted_s, calls.per_s, calls.by_name_per_s["read"]), (4.0, 40.0, 25.0));
         assert_eq!(combined.network.unwrap().segments_out, Some(7));
+    }
+
+    #[test]
+    fn throttled_share_counts_periods_not_seconds() {
+        let record = |start_s, active, throttled| WatchRecord {
+            start_s,
+            end_s: start_s + 1.0,
+            quota_periods: Some(QuotaPeriods { active, throttled }),
+            ..WatchRecord::default()
+        };
+        let idle_at_end = record(0.0, 10, 0).merge(&record(1.0, 1, 1)).merge(&record(2.0, 0, 0));
+        assert_eq!(idle_at_end.throttled_share, Some(1.0 / 11.0));
+        let idle = record(0.0, 0, 0).merge(&record(1.0, 0, 0));
+        assert_eq!(idle.throttled_share, None);
+        assert_eq!(idle.merge(&record(2.0, 2, 1)).throttled_share, Some(0.5));
+        let unknown = WatchRecord { end_s: 4.0, ..WatchRecord::default() };
+        assert_eq!(record(0.0, 2, 1).merge(&unknown).throttled_share, None);
     }
 
     /// At 300 ns per call, 5 % of a CPU are 166,667 calls per second.

@@ -14,7 +14,7 @@ pub(super) fn duration(text: &str) -> Result<Ns, String> {
 }
 
 /// Parses a timeout of at least a millisecond.
-pub(super) fn timeout(text: &str) -> Result<Ns, String> {
+pub fn timeout(text: &str) -> Result<Ns, String> {
     const MIN_NS: u64 = 1_000_000;
     match duration(text)? {
         Ns(ns) if ns < MIN_NS => Err("must be at least 1ms".into()),

@@ -21,6 +21,8 @@ enum ValueKind {
     Body,
     /// `WEIGHT METHOD PATH BODY`, the value of `--request`.
     Request,
+    /// A command of curl, which may lack the word `curl`.
+    Curl,
 }
 
 /// An option whose value may be a secret.
@@ -35,10 +37,11 @@ const fn option(short: Option<char>, long: &'static str, kind: ValueKind) -> Sec
     SecretOption { short, long, kind }
 }
 
-const OPTIONS: [SecretOption; 3] = [
+const OPTIONS: [SecretOption; 4] = [
     option(Some('H'), "--header", ValueKind::Header),
     option(Some('b'), "--body", ValueKind::Body),
     option(None, "--request", ValueKind::Request),
+    option(None, "--curl", ValueKind::Curl),
 ];
 
 const CURL_OPTIONS: [SecretOption; 18] = [
@@ -93,8 +96,8 @@ impl SecretOption {
 }
 
 impl Secrets {
-    /// Withholds secrets in a command. A word that is itself a command, such as the value of
-    /// `--curl`, is searched word by word.
+    /// Withholds secrets in a command. A word that is itself a command of curl is searched word by
+    /// word.
     pub(super) fn command(&mut self, words: &[String]) -> Vec<String> {
         self.redact_words(words, &OPTIONS)
     }
@@ -116,10 +119,11 @@ impl Secrets {
                     Some((flag, value, kind)) => {
                         format!("{flag}{}", self.option_value(kind, value))
                     }
+                    // Of a program that the command starts: `-- sh -c 'curl …'`.
+                    None if word.contains("curl ") => self.curl_command(word),
                     None => word.clone(),
                 }
             };
-            let word = if word.contains("curl ") { self.curl_command(&word) } else { word };
             redacted.push(self.fields(&word));
         }
         redacted
@@ -141,9 +145,9 @@ impl Secrets {
             }
             (ValueKind::KeyFile, None) => value.into(),
             (ValueKind::Secret, _) => self.withhold(value),
-            // The dollar of a shell's `$'…'` is still there.
-            (ValueKind::Body, _) => self.fields(value.strip_prefix('$').unwrap_or(value)),
+            (ValueKind::Body, _) => self.fields(value),
             (ValueKind::Request, _) => self.request_line(value),
+            (ValueKind::Curl, _) => self.curl_command(value),
         }
     }
 
@@ -174,10 +178,40 @@ impl Secrets {
 
     /// Withholds secrets in a word that is a command of curl.
     fn curl_command(&mut self, word: &str) -> String {
-        let Some(words) = shlex::split(word) else {
-            return word.into();
-        };
+        let words = shell_words(word);
         let redacted = self.redact_words(&words, &CURL_OPTIONS);
         if redacted == words { word.into() } else { crate::shell::command(&redacted) }
     }
+}
+
+/// Splits a command into words as bash does, including `$'…'`. An unclosed quote ends with the
+/// command, so that a command with a fault is searched, too.
+fn shell_words(command: &str) -> Vec<String> {
+    let (mut words, mut word) = (Vec::new(), None::<String>);
+    let mut chars = command.chars().peekable();
+    // The closing quote, and whether backslashes escape.
+    let mut quote: Option<(char, bool)> = None;
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some((close, _)), c) if c == close => quote = None,
+            (None | Some((_, true)), '\\') => {
+                let is_c_string = quote.is_some_and(|(close, _)| close == '\'');
+                match (chars.next(), is_c_string) {
+                    (Some('\n'), false) => continue,
+                    (Some('n' | 'r'), true) => word.get_or_insert_default().push('\n'),
+                    (escaped, _) => word.get_or_insert_default().extend(escaped),
+                }
+            }
+            (None, '$') if chars.next_if_eq(&'\'').is_some() => quote = Some(('\'', true)),
+            (None, '\'' | '"') => quote = Some((c, c == '"')),
+            (None, '#') if word.is_none() => while chars.next_if(|c| *c != '\n').is_some() {},
+            (None, c) if c.is_ascii_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+        if quote.is_some() {
+            word.get_or_insert_default();
+        }
+    }
+    words.extend(word);
+    words
 }

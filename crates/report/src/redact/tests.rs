@@ -28,6 +28,11 @@ fn command_in_any_spelling_withholds_secrets() {
         "dyno load --curl 'curl --cert c.pem:abc123xyz http://x/'",
         "dyno load --curl 'curl --pass abc123xyz http://x/'",
         "dyno load --curl 'curl -b id=abc123xyz http://x/'",
+        "dyno load --curl 'http://x/ -u admin:abc123xyz'",
+        "dyno load '--curl=http://x/ -u admin:abc123xyz'",
+        "dyno load --curl 'curl\thttp://x/ -u admin:abc123xyz'",
+        "dyno load --curl \"http://x/ -d \\$'it\\\\'s' -u 'b c:abc123xyz' -d \\$'it\\\\'s'\"",
+        "dyno load --curl \"http://x/ -u admin:abc123xyz -d 'unclosed\"",
     ] {
         let mut secrets = Secrets::default();
         let redacted = crate::shell::command(&secrets.command(&words(line)));
@@ -593,11 +598,27 @@ fn command_in_any_spelling_withholds_bodies() {
         "dyno load --curl \"curl http://x/ -d $'pin=12x'\"",
         "dyno load --curl 'curl http://x/ --data-raw=pin=12x'",
         "dyno load --curl 'curl http://x/ -F pin=12x'",
+        "dyno load --curl 'http://x/ -d pin=12x'",
         "dyno load --curl 'curl http://x/ --json {\\\"pin\\\":\\\"12x\\\"}'",
     ] {
         let redacted = crate::shell::command(&Secrets::default().command(&words(line)));
         assert!(!redacted.contains("12x") && redacted.contains(MARK), "{line}: {redacted}");
     }
+}
+
+/// The words are those of bash.
+#[test]
+fn curl_command_keeps_other_words() {
+    let redacted = |curl: &str| {
+        let command = ["dyno", "load", "--curl", curl].map(String::from);
+        Secrets::default().command(&command)[3].clone()
+    };
+    assert_eq!(
+        redacted("http://x/ -d $'it\\'s' -d \"a\\\"b\" \\\n -d '' -d c\\ d -u me:abc123xyz # last"),
+        "http://x/ -d \"it's\" -d 'a\"b' -d '' -d 'c d' -u 'me:(withheld)'"
+    );
+    let plain = "http://x/ -d $'it\\'s' # first\n-d b";
+    assert_eq!(redacted(plain), plain);
 }
 
 #[test]

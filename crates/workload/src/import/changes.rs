@@ -35,6 +35,7 @@ pub enum ChangeKind {
     Server,
     Option,
     Setting,
+    ExtendedSetting,
     Timing,
 }
 
@@ -68,6 +69,7 @@ const WORDS: [(&str, &str); ChangeKind::Timing as usize + 1] = [
     ("server", "servers replaced by the one on the command line"),
     ("option", "options of curl that have no effect here"),
     ("setting", "connection settings left out"),
+    ("extended-setting", "connection settings applied to all commands"),
     ("timing", "requests drawn at random, without their recorded order and times"),
 ];
 

@@ -1,7 +1,7 @@
 //! Reads the requests to send: from the URL and its options, from a mix on the command line, or
 //! from another tool's file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use dyno_workload::import::{
 use dyno_workload::{command_line, header, workloads};
 
 use super::target::{Scheme, Url};
-use crate::cli::{ImportArg, LoadArgs, Ns, ProtocolArg};
+use crate::cli::{self, ImportArg, LoadArgs, Ns, ProtocolArg};
 use crate::exit::bad;
 use crate::terminal;
 
@@ -308,6 +308,7 @@ fn import_requests(
         requests.add(request.into_request(&path, braces));
         server.get_or_insert(url);
     }
+    applied.report_extended(&mut changes);
     let server = server.ok_or_else(|| {
         let source = args.import.as_ref().map(|path| path.display().to_string());
         bad(format!("{}: no requests found", source.unwrap_or_else(|| "--curl".into())))
@@ -315,9 +316,14 @@ fn import_requests(
     Ok((server, requests.into_requests(), changes))
 }
 
-/// Connection settings of the whole load that earlier commands of an import have set.
+/// Connection settings of the whole load that commands of an import have set.
 #[derive(Default)]
-struct AppliedSettings(BTreeMap<String, String>);
+struct AppliedSettings {
+    /// By kind: the first setting, and the number of commands that have one of the kind.
+    settings: BTreeMap<String, (String, usize)>,
+    /// Number of commands so far.
+    commands: usize,
+}
 
 impl AppliedSettings {
     /// Reports the settings of a command that [`apply_settings`] ignores, because a load has one of
@@ -329,16 +335,20 @@ impl AppliedSettings {
         args: &LoadArgs,
         changes: &mut Changes,
     ) {
+        self.commands += 1;
+        let mut kinds = BTreeSet::new();
         for (name, value) in &request.options {
             let is_tls = ["insecure", "cacert", "cert", "key"].contains(&name.as_str());
+            if is_default(name, value, is_https) {
+                continue;
+            }
             let option =
                 if value.is_empty() { format!("--{name}") } else { format!("--{name} {value}") };
             let kind = if name.starts_with("http") { "http" } else { name };
-            let is_set_elsewhere = match self.0.get(kind) {
-                Some(first) => *first != option,
+            let is_set_elsewhere = match self.settings.get(kind) {
+                Some((first, _)) => *first != option,
                 None => is_set_by_option(args, kind),
             };
-            self.0.entry(kind.into()).or_insert_with(|| option.clone());
             let reason = if is_tls && !is_https {
                 "the load has no TLS"
             } else if name == "resolve" && args.url.is_some() {
@@ -346,10 +356,41 @@ impl AppliedSettings {
             } else if name != "resolve" && is_set_elsewhere {
                 "an option or an earlier command sets it"
             } else {
+                if !self.settings.contains_key(kind) && !(kind == "insecure" && args.insecure) {
+                    self.settings.insert(kind.into(), (option, 0));
+                }
+                kinds.insert(kind);
                 continue;
             };
+            kinds.insert(kind);
             changes.add(ChangeKind::Setting, &format!("{option} ({reason})"));
         }
+        for kind in kinds {
+            if let Some((_, commands)) = self.settings.get_mut(kind) {
+                *commands += 1;
+            }
+        }
+    }
+
+    /// Reports the settings that apply to commands without them, because a load has one of each.
+    fn report_extended(&self, changes: &mut Changes) {
+        for (option, commands) in self.settings.values() {
+            let others = self.commands - commands;
+            if others > 0 {
+                let text = format!("{option} (of {commands} of {} commands)", self.commands);
+                changes.add(ChangeKind::ExtendedSetting, &text);
+            }
+        }
+    }
+}
+
+/// Whether a setting of curl is the default of both curl and dyno.
+fn is_default(name: &str, value: &str, is_https: bool) -> bool {
+    match name {
+        "max-time" | "connect-timeout" => value.parse() == Ok(0.0),
+        // ALPN, as with `auto`.
+        "http2" => is_https,
+        _ => false,
     }
 }
 
@@ -394,9 +435,9 @@ fn apply_settings(
                 apply_tls(request, (name, value), args, files)?;
             }
             "resolve" | "unix-socket" => apply_address(request, (name, value), args)?,
-            "max-time" => args.timeout = args.timeout.or(seconds(request, value)?),
+            "max-time" => args.timeout = args.timeout.or(time_limit(request, (name, value))?),
             "connect-timeout" => {
-                args.connect_timeout = args.connect_timeout.or(seconds(request, value)?);
+                args.connect_timeout = args.connect_timeout.or(time_limit(request, (name, value))?);
             }
             "http1.1" | "http2" | "http2-prior-knowledge" if args.protocol != ProtocolArg::Auto => {
             }
@@ -494,11 +535,16 @@ fn apply_address(
     Ok(())
 }
 
-/// Converts a number of seconds to a limit. `None`: 0, which means the default.
-fn seconds(request: &ImportedRequest, value: &str) -> anyhow::Result<Option<Ns>> {
-    let ns = dyno_workload::units::duration(&format!("{value}s"));
-    let ns = ns.map_err(|error| bad(format!("{}: {error}", request.location)))?;
-    Ok((ns > 0).then_some(Ns(ns)))
+/// Converts a number of seconds to a time limit. `None`: 0, which means the default.
+fn time_limit(
+    request: &ImportedRequest,
+    (name, value): (&str, &str),
+) -> anyhow::Result<Option<Ns>> {
+    if value.parse() == Ok(0.0) {
+        return Ok(None);
+    }
+    let error = |error| bad(format!("{}: --{name} {value}: {error}", request.location));
+    cli::timeout(value).map(Some).map_err(error)
 }
 
 fn expect(args: &LoadArgs) -> anyhow::Result<Expect> {
@@ -598,5 +644,27 @@ mod tests {
             lines.contains("--resolve h:80:127.0.0.1 (the URL of the command line is used)"),
             "{lines}"
         );
+    }
+
+    #[test]
+    fn import_lists_settings_of_some_commands() {
+        let lines = |curl: &str| reported_changes(&["--curl", curl]).0.join("\n");
+        let two = "curl http://h/a\ncurl --max-time 0.2 --http1.1 http://h/slow";
+        let expected = "import: 2 connection settings applied to all commands: --http1.1 (of 1 of \
+                        2 commands), --max-time 0.2 (of 1 of 2 commands)";
+        assert_eq!(lines(two), expected);
+        let zero = "curl -m 0 http://h/a\ncurl -m 3 http://h/b";
+        assert!(lines(zero).ends_with(": --max-time 3 (of 1 of 2 commands)"), "{}", lines(zero));
+        let both = "curl -m 2 http://h/a\ncurl -m 2 http://h/b";
+        assert_eq!(lines(both), "");
+    }
+
+    #[test]
+    fn import_refuses_too_short_time_limit() {
+        let words = ["dyno", "load", "--curl", "curl -m 0.0005 http://h/"];
+        let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
+        let files = readable_files(&args);
+        let error = read_requests(&mut args, &files).unwrap_err().to_string();
+        assert!(error.ends_with("--max-time 0.0005: must be at least 1ms"), "{error}");
     }
 }
