@@ -120,7 +120,7 @@ pub struct PartyUse {
     /// Its system calls; `None`: not counted.
     pub calls: Option<CallsUse>,
     /// Threads that have ended since monitoring began, by name; `None`: thread exits were not
-    /// monitored.
+    /// monitored, or the kernel had no room for some of the threads or names.
     pub ended: Option<Vec<EndedThreads>>,
 }
 

@@ -8,7 +8,7 @@
 //!   faults.
 //! - The totals of a process's children include only those that it waited for.
 //! - The kernel probes see states, wake-ups and CPU time of ended threads, but neither context
-//!   switches nor page faults.
+//!   switches nor page faults. Samples have no ended threads if the probes had no room for some.
 //! - No file of the kernel shows context switches and the wait for a CPU of an ended thread.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -251,7 +251,7 @@ impl EndedBetweenSamples {
         if is_unread && cpu_s.is_none() {
             threads.roles.clear();
         }
-        if (is_unread || are_threads_gone) && has_probe {
+        if is_unread || are_threads_gone {
             (threads.wakeups, threads.migrations, threads.modes) = (None, None, None);
         }
     }

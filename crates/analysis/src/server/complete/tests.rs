@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::sample::{
-    CgroupUse, EndedThreads, HostUse, Party, PartyUse, ProcessUse, SchedulerRecord, ThreadState,
-    ThreadUse,
+    CgroupUse, EndedThreads, HostUse, Party, PartyUse, ProcessUse, SchedulerRecord, StateTimes,
+    ThreadState, ThreadUse,
 };
 use dyno_archive::{LoadRecord, Sample};
 
@@ -218,6 +218,28 @@ fn observed_thread_ends_leave_counters_known() {
     let server = used(samples);
     assert_eq!(server.context_switches_voluntary, None, "each of a hundred threads switched");
     assert!(server.run_delay_s.is_some() && server.busiest_thread_utilisation.is_some());
+}
+
+/// The kernel had no room for some ended threads. The probes still see the living thread.
+#[test]
+fn ended_threads_without_room_count_by_totals() {
+    let living = |run_ms: u64| {
+        let states = StateTimes { running_ns: run_ms * MS, ..StateTimes::default() };
+        let seen = SchedulerRecord { states, wakeups: run_ms, ..SchedulerRecord::default() };
+        ThreadUse { seen: Some(seen), ..thread(1, 1, run_ms) }
+    };
+    let use_with = |each: fn(u64) -> Vec<ProcessUse>| {
+        used(vec![
+            sample(0, vec![living(10)], each(10), None),
+            sample(500, vec![living(110), thread(1, 2, 100)], each(510), None),
+            sample(1000, vec![living(210)], each(910), None),
+        ])
+    };
+    let server = use_with(|total_ms| vec![process(1, total_ms, 0)]);
+    assert!((server.cpus.unwrap() - 0.9).abs() <= TICKS_S, "{:?}", server.cpus);
+    assert_eq!((server.wakeups, server.working, server.run_delay_s), (None, None, None));
+    assert!(server.unread_counters.is_some());
+    assert_eq!(use_with(|_| Vec::new()).cpus, None);
 }
 
 /// Returns the lock share of a thread that waited for a lock for 900 ms and ran for 100 ms, next to
