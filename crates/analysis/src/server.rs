@@ -82,7 +82,8 @@ pub struct ServerUse {
     pub busiest_thread_utilisation: Option<f64>,
     /// Time that threads were runnable but waited for a CPU, summed over threads.
     pub run_delay_s: Option<f64>,
-    /// CPU time of the whole machine that neither the server nor dyno used.
+    /// CPU time of the whole machine that neither the server nor dyno used, without interrupts
+    /// where the kernel bills them to no program.
     pub others_cpu_s: Option<f64>,
     /// Threads and processes that ended before their counters were read; `None`: no counter is
     /// unknown because of it.
@@ -122,6 +123,11 @@ pub struct ServerUse {
     /// rules of verdicts read it.
     #[serde(skip)]
     pub(crate) stolen_s: Option<f64>,
+    /// CPU seconds of the machine's interrupts, which are part of no program's CPU time. `None`:
+    /// the kernel bills them to the interrupted program, or that is not known. Only rules of
+    /// verdicts read it.
+    #[serde(skip)]
+    pub(crate) interrupt_s: Option<f64>,
     pub intervals: Vec<ServerInterval>,
 }
 
@@ -375,6 +381,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         probe_s: Some(probe_ns as f64 / 1e9),
         steal_share: steal_share(first, last),
         stolen_s: stolen_s(first, last),
+        interrupt_s: interrupt_s(first, last),
         intervals: intervals(record.began_ns, &samples),
         ..with_memory(with_thread_counters(threads), &memory)
     }
@@ -556,7 +563,14 @@ fn others_cpu_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> 
         sample.sample.co_runners.as_ref().map_or(Some(0), |others| others.cpu_ns)
     };
     let others_s = others_ns(last)?.saturating_sub(others_ns(first)?) as f64 / 1e9;
-    Some((busy_ns as f64 / 1e9 - watched? - others_s).max(0.0))
+    let interrupt_s = interrupt_s(first, last).unwrap_or(0.0);
+    Some((busy_ns as f64 / 1e9 - interrupt_s - watched? - others_s).max(0.0))
+}
+
+/// Returns the CPU seconds of interrupts that are billed to no program; `None`: not known.
+fn interrupt_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
+    let ns = last.host?.interrupt_ns?.saturating_sub(first.host?.interrupt_ns?);
+    Some(ns as f64 / 1e9)
 }
 
 fn steal_share(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {

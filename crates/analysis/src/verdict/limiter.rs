@@ -102,9 +102,25 @@ pub fn limiter(
         .or_else(|| try_all(&before_backends))
         .or_else(|| backend(server, backends))
         .or_else(|| link(load, server, machine))
-        .or_else(|| try_all(&after_links))
+        .or_else(|| Some(weaken_by_interrupts(try_all(&after_links)?, server)))
         .or_else(|| other_programs::server_limiter(load, server, machine))
-        .unwrap_or_else(|| unknown(load, server))
+        .unwrap_or_else(|| weaken_by_interrupts(unknown(load, server), server))
+}
+
+/// Weakens a limiter that needs an idle server CPU, if interrupts that are billed to no program may
+/// have filled it. All interrupts of the machine may have run on the server's CPUs.
+fn weaken_by_interrupts(limiter: Limiter, server: &ServerUse) -> Limiter {
+    let hidden_s = server.interrupt_s.filter(|s| *s > 0.0).zip(server.cpu_allowed_s);
+    let may_be_full = |(interrupt_s, allowed_s): &(f64, f64)| {
+        server.cpu_utilisation.is_some_and(|used| used + interrupt_s / allowed_s >= SERVER_IDLE)
+    };
+    let Some((interrupt_s, _)) = hidden_s.filter(may_be_full) else { return limiter };
+    let doubt = format!(
+        " Interrupts used {interrupt_s:.2} s of this machine's CPU time in {:.2} s. This kernel \
+         bills them to no program, so the server's CPUs may have been full.",
+        server.window_s
+    );
+    limiter.weaken(Confidence::Medium, &doubt)
 }
 
 /// The machine dropped packets, which looks like a failure of the server. A server that has ended
