@@ -20,7 +20,7 @@ use crate::load::LoadResult;
 use crate::load::offered::rate_text;
 use crate::machine::MachineResult;
 use crate::number_format::{cpus, percent};
-use crate::server::ServerUse;
+use crate::server::{ServerUse, Throttling};
 
 /// Requests in flight from which on too few requests cannot explain an idle server: something else
 /// delays them.
@@ -84,10 +84,11 @@ pub fn limiter(
     let failures: [Rule; 3] = [dropped_packets, failure, refusal];
     let before_backends: [Rule; 11] = [
         generator,
+        // A server that keeps up with its load is limited neither by its quota nor by its runtime.
+        offered_rate,
         jit,
         gc,
         cpu_quota,
-        offered_rate,
         polling_limiter,
         server_cpu,
         server_thread,
@@ -206,17 +207,22 @@ fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 /// time over CPUs.
 fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let throttling = server.throttling.filter(|t| t.share() > THROTTLED)?;
-    let sentence = format!(
-        "The server's CPU quota: it was throttled in {} of {} periods ({}).",
-        throttling.throttled_periods,
-        throttling.periods,
-        percent(throttling.share())
-    );
+    let sentence = format!("The server's CPU quota: it was {}.", throttling_clause(throttling));
     let evidence = json!({
         "throttled_periods": throttling.throttled_periods, "periods": throttling.periods,
         "throttled_s": server.throttled_s,
     });
     Some(Limiter::new(Resource::CpuQuota, Confidence::High, sentence, evidence))
+}
+
+/// Formats the throttled periods as the second half of a sentence about the server.
+fn throttling_clause(throttling: Throttling) -> String {
+    format!(
+        "throttled in {} of {} periods ({})",
+        throttling.throttled_periods,
+        throttling.periods,
+        percent(throttling.share())
+    )
 }
 
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
@@ -225,9 +231,13 @@ fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     (pace.has_kept_up && !is_full(load, server)).then(|| {
         let polls = polling_evidence(load, server)
             .map_or(String::new(), |polling| format!(" The server polls: {}.", polling.clause()));
+        let throttled = server
+            .throttling
+            .filter(|t| t.share() > THROTTLED)
+            .map_or(String::new(), |t| format!(" The server was {}.", throttling_clause(t)));
         let changes = if load.config.rate.is_none() { " on average" } else { "" };
         let sentence = format!(
-            "The offered rate: the server kept up with {} requests per second{changes}{}{}.{polls}",
+            "The offered rate: the server kept up with {} requests per second{changes}{}{}.{polls}{throttled}",
             rate_text(pace.offered_rps()),
             pace.stretch_text(),
             server

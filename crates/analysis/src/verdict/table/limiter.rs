@@ -211,6 +211,60 @@ const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Unknown, Confidence::Low),
     },
+    // A quota, a compiler or a collector limits no server that keeps up.
+    Case {
+        resource: Resource::OfferedRate,
+        confidence: Confidence::High,
+        claim: "and used 90 % of its CPU. The server was throttled in 130 of 1000 periods (13 %).",
+        evidence: "{}",
+        trigger: |w| {
+            w.set_rate(1000.0);
+            w.set_server_cpu(900 * MS);
+            set_throttled_periods(w, 130);
+        },
+        near_miss: |w| {
+            w.set_rate(1000.0);
+            w.interval().started = 1500;
+            w.set_server_cpu(900 * MS);
+            set_throttled_periods(w, 130);
+        },
+        near_miss_verdict: (Resource::CpuQuota, Confidence::High),
+    },
+    Case {
+        resource: Resource::OfferedRate,
+        confidence: Confidence::High,
+        claim: "and used 94 % of its CPU.",
+        evidence: "{}",
+        trigger: |w| {
+            w.set_rate(1000.0);
+            w.set_server_cpu(940 * MS);
+            w.add_compiler_thread(300 * MS);
+        },
+        near_miss: |w| {
+            w.set_rate(1000.0);
+            w.set_server_cpu(950 * MS);
+            w.add_compiler_thread(300 * MS);
+        },
+        near_miss_verdict: (Resource::Jit, Confidence::High),
+    },
+    Case {
+        resource: Resource::OfferedRate,
+        confidence: Confidence::High,
+        claim: "and used 94 % of its CPU.",
+        evidence: "{}",
+        trigger: |w| {
+            w.set_rate(1000.0);
+            w.set_server_cpu(940 * MS);
+            w.add_collector_thread(400 * MS);
+        },
+        near_miss: |w| {
+            w.set_rate(1000.0);
+            w.set_server_cpu(950 * MS);
+            w.add_collector_thread(400 * MS);
+            set_throttled_periods(w, 130);
+        },
+        near_miss_verdict: (Resource::Gc, Confidence::High),
+    },
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
