@@ -296,6 +296,31 @@ fn shared_memory_is_held_by_server() {
     assert_eq!(memory(used(samples)), (Some(640), Some(600)));
 }
 
+/// A group of version 1 without `cpuacct` counts no CPU time.
+#[test]
+fn group_without_cpu_counter_uses_process_totals() {
+    let cpus_with = |has_totals: bool, ends_thread: bool| {
+        let at = |at_ms, threads, total_ms| {
+            let each = if has_totals { vec![process(1, total_ms, 0)] } else { Vec::new() };
+            let mut sample = sample(at_ms, threads, each, None);
+            sample.party_use_mut(Party::SUBJECT).cgroup = Some(CgroupUse::default());
+            sample
+        };
+        let last = match ends_thread {
+            true => vec![thread(1, 1, 1)],
+            false => vec![thread(1, 1, 1), thread(1, 2, 850)],
+        };
+        let first = at(0, vec![thread(1, 1, 1), thread(1, 2, 50)], 51);
+        let last = at(1000, last, 851);
+        watch_record(first.at_ns, &first, &last).unwrap().cpus
+    };
+    for (has_totals, ends_thread) in [(true, true), (true, false), (false, false)] {
+        let cpus = cpus_with(has_totals, ends_thread);
+        assert!((cpus.unwrap() - 0.8).abs() <= TICKS_S, "{has_totals} {ends_thread} {cpus:?}");
+    }
+    assert_eq!(cpus_with(false, true), None);
+}
+
 /// Only reaped children used CPU time, and no living thread did.
 #[test]
 fn watch_record_splits_time_of_reaped_children() {
