@@ -160,9 +160,9 @@ fn knows_futex_waits(calls: &CallRates) -> bool {
 fn locks(t: &TrialResult) -> UseRow {
     let working = t.server.working.as_ref();
     let calls = t.server.calls.as_ref();
-    let waits = calls.filter(|calls| knows_futex_waits(calls)).map(|calls| {
-        calls.by_name.get("futex(wait)").map_or(0.0, |call| call.per_response)
-    });
+    let waits = calls
+        .filter(|calls| knows_futex_waits(calls))
+        .map(|calls| calls.by_name.get("futex(wait)").map_or(0.0, |call| call.per_response));
     let why_not = calls.map_or("system calls were not counted", |_| NO_PURPOSE);
     row(
         "locks",
@@ -172,12 +172,7 @@ fn locks(t: &TrialResult) -> UseRow {
             "of their time serving threads waited for each other, or for work",
             NO_STATES,
         ),
-        cell(
-            waits,
-            Unit::Count,
-            "waits for another thread per response",
-            why_not,
-        ),
+        cell(waits, Unit::Count, "waits for another thread per response", why_not),
         unknown("locks have no errors"),
     )
 }
