@@ -149,6 +149,15 @@ impl Mechanism {
         }
     }
 
+    /// Prepares for the calls of a new load.
+    fn begin_load(&mut self, party: u64) {
+        match self {
+            // The program counts calls of all names.
+            Mechanism::Program(_) => {}
+            Mechanism::Events(events) => events.begin_load(party),
+        }
+    }
+
     fn calls(&mut self, party: u64) -> Result<CallCounts, ProgramError> {
         match self {
             Mechanism::Program(program) => program.calls(party),
@@ -423,6 +432,9 @@ impl CallCounter {
         let observer = monitors.first()?.1.observer.clone();
         if observer.choice.calls == CallCounting::None {
             return None;
+        }
+        for (_, monitor) in &monitors {
+            observer.lock().begin_load(monitor.party);
         }
         let counts_every_call = observer.choice.calls == CallCounting::Every;
         let slices = SlicePlanner::new(counts_every_call, observer.lock().cost());
