@@ -82,7 +82,9 @@ pub struct ServerUse {
     pub busiest_thread_utilisation: Option<f64>,
     /// Time that threads were runnable but waited for a CPU, summed over threads.
     pub run_delay_s: Option<f64>,
-    /// CPU time of the whole machine that neither the server nor dyno used.
+    /// CPU time of the whole machine that neither the server nor dyno used, without the kernel's
+    /// own threads where they are visible, and without interrupts where the kernel bills them to no
+    /// program.
     pub others_cpu_s: Option<f64>,
     /// Threads and processes that ended before their counters were read; `None`: no counter is
     /// unknown because of it.
@@ -122,6 +124,11 @@ pub struct ServerUse {
     /// rules of verdicts read it.
     #[serde(skip)]
     pub(crate) stolen_s: Option<f64>,
+    /// CPU seconds of the machine's interrupts, which are part of no program's CPU time. `None`:
+    /// the kernel bills them to the interrupted program, or that is not known. Only rules of
+    /// verdicts read it.
+    #[serde(skip)]
+    pub(crate) interrupt_s: Option<f64>,
     pub intervals: Vec<ServerInterval>,
 }
 
@@ -363,7 +370,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         processes: Some(last.processes),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
         // CPU time of others is what the server does not account for, so it is unknown, too.
-        others_cpu_s: cpu_s.and_then(|_| others_cpu_s(first, last)),
+        others_cpu_s: cpu_s.and_then(|_| others_cpu_s(record, first, last)),
         unread_counters: unread,
         cpu_split_by: split_us.and(split).map(|split| split.by),
         per_request: per_request(&threads, split_us, calls.as_ref(), per_response),
@@ -375,6 +382,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         probe_s: Some(probe_ns as f64 / 1e9),
         steal_share: steal_share(first, last),
         stolen_s: stolen_s(first, last),
+        interrupt_s: interrupt_s(first, last),
         intervals: intervals(record.began_ns, &samples),
         ..with_memory(with_thread_counters(threads), &memory)
     }
@@ -543,7 +551,11 @@ fn split_between(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<(f64
 }
 
 /// Returns the CPU seconds of the machine that no watched party used; `None`: not known.
-fn others_cpu_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
+fn others_cpu_s(
+    record: &LoadRecord,
+    first: &PartySample<'_>,
+    last: &PartySample<'_>,
+) -> Option<f64> {
     let busy_ns = last.host?.busy_ns.saturating_sub(first.host?.busy_ns);
     let cpu_s_of = |party: Party| match party {
         Party::Generator(_) => Some(run_time_s(first.generator, last.generator)),
@@ -556,7 +568,24 @@ fn others_cpu_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> 
         sample.sample.co_runners.as_ref().map_or(Some(0), |others| others.cpu_ns)
     };
     let others_s = others_ns(last)?.saturating_sub(others_ns(first)?) as f64 / 1e9;
-    Some((busy_ns as f64 / 1e9 - watched? - others_s).max(0.0))
+    let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
+    let kernel_s = kernel_threads_cpus(record).unwrap_or(0.0) * seconds;
+    let interrupt_s = interrupt_s(first, last).unwrap_or(0.0);
+    Some((busy_ns as f64 / 1e9 - kernel_s - interrupt_s - watched? - others_s).max(0.0))
+}
+
+/// Returns the CPUs that the kernel's own threads used on average, which work for all programs.
+/// `None`: not known.
+fn kernel_threads_cpus(record: &LoadRecord) -> Option<f64> {
+    let machine = record.client.machine.as_ref()?;
+    let elapsed_ns = machine.everywhere_ns.filter(|ns| *ns > 0)?;
+    Some(machine.kernel_threads_ns? as f64 / elapsed_ns as f64)
+}
+
+/// Returns the CPU seconds of interrupts that are billed to no program; `None`: not known.
+fn interrupt_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
+    let ns = last.host?.interrupt_ns?.saturating_sub(first.host?.interrupt_ns?);
+    Some(ns as f64 / 1e9)
 }
 
 fn steal_share(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {

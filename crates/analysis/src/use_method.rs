@@ -2,10 +2,12 @@
 //! every resource (Gregg 2013). Cells without a value state the reason.
 
 use dyno_archive::sample::ThreadState;
+use dyno_archive::syscall::UNNAMED;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::metric::Unit;
+use crate::server::CallRates;
 use crate::trial::TrialResult;
 
 /// A resource.
@@ -43,6 +45,7 @@ fn unknown(why_not: &'static str) -> UseCell {
 const NOT_OBSERVED: &str = "the server was not observed";
 const NO_STATES: &str = "thread states were not observed (`--observe states`)";
 const NO_GROUP: &str = "there is no control group that counts it";
+const NO_PURPOSE: &str = "the purposes of futex calls are unknown without an eBPF program";
 const NO_COUNTER: &str = "the kernel does not count it here";
 
 /// Returns the table of a trial.
@@ -148,13 +151,19 @@ fn network(t: &TrialResult) -> UseRow {
     )
 }
 
+/// Whether the purposes of futex calls are known. Perf events count these calls as `futex`, or
+/// without a name.
+fn knows_futex_waits(calls: &CallRates) -> bool {
+    !["futex", UNNAMED].iter().any(|name| calls.by_name.contains_key(*name))
+}
+
 fn locks(t: &TrialResult) -> UseRow {
     let working = t.server.working.as_ref();
-    let waits = t
-        .server
-        .calls
-        .as_ref()
+    let calls = t.server.calls.as_ref();
+    let waits = calls
+        .filter(|calls| knows_futex_waits(calls))
         .map(|calls| calls.by_name.get("futex(wait)").map_or(0.0, |call| call.per_response));
+    let why_not = calls.map_or("system calls were not counted", |_| NO_PURPOSE);
     row(
         "locks",
         cell(
@@ -163,12 +172,7 @@ fn locks(t: &TrialResult) -> UseRow {
             "of their time serving threads waited for each other, or for work",
             NO_STATES,
         ),
-        cell(
-            waits,
-            Unit::Count,
-            "waits for another thread per response",
-            "system calls were not counted",
-        ),
+        cell(waits, Unit::Count, "waits for another thread per response", why_not),
         unknown("locks have no errors"),
     )
 }
@@ -229,6 +233,7 @@ fn generator(t: &TrialResult) -> UseRow {
 mod tests {
     use super::*;
     use crate::fixture::five_block_report;
+    use crate::server::Call;
 
     #[test]
     fn use_table_cells_have_values_or_reasons() {
@@ -241,6 +246,22 @@ mod tests {
         }
         let names: Vec<&str> = rows.iter().map(|row| row.resource.as_str()).collect();
         assert_eq!(names.first().zip(names.last()), Some((&"the server's CPUs", &"the generator")));
+    }
+
+    #[test]
+    fn lock_waits_require_purposes_of_futex_calls() {
+        let mut trial = five_block_report().trials.remove(0);
+        let mut waits_with = |names: &[&str]| {
+            let call = Call { count: 500, per_response: 0.5, ..Call::default() };
+            let by_name = names.iter().map(|name| ((*name).to_string(), call)).collect();
+            trial.server.calls = Some(CallRates { by_name, ..CallRates::default() });
+            let cell = locks(&trial).saturation;
+            (cell.value, cell.note == NO_PURPOSE)
+        };
+        assert_eq!(waits_with(&["read", "futex(wait)"]), (Some(0.5), false));
+        assert_eq!(waits_with(&["read"]), (Some(0.0), false));
+        assert_eq!(waits_with(&["read", "futex"]), (None, true));
+        assert_eq!(waits_with(&["read", "other"]), (None, true));
     }
 
     #[test]

@@ -29,6 +29,10 @@ pub struct Facts {
     pub privileged: bool,
     /// Whether user and system time are sampled by the tick instead of measured.
     pub tick_accounting: Option<bool>,
+    /// Whether the kernel bills the time of interrupts to no program
+    /// (`CONFIG_IRQ_TIME_ACCOUNTING`); `None`: not known, or not recorded by earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub irq_time_accounting: Option<bool>,
     /// Whether the kernel tracks connections over loopback (netfilter); `None`: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loopback_tracked: Option<bool>,

@@ -28,6 +28,10 @@ pub struct MachineUse {
     pub everywhere: Option<Vec<OtherUse>>,
     /// Time between the two lists of processes.
     pub everywhere_ns: Option<u64>,
+    /// CPU time of the kernel's own threads between the two lists, without softirqs that the
+    /// machine's counters count as interrupts. `None`: not visible, or the archive is older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_threads_ns: Option<u64>,
     /// Thermal throttling of the most throttled CPU of the machine, from before the load to after
     /// it. `None`: the kernel does not report it.
     pub heat: Option<HeatUse>,

@@ -120,7 +120,7 @@ pub struct PartyUse {
     /// Its system calls; `None`: not counted.
     pub calls: Option<CallsUse>,
     /// Threads that have ended since monitoring began, by name; `None`: thread exits were not
-    /// monitored.
+    /// monitored, or the kernel had no room for some of the threads or names.
     pub ended: Option<Vec<EndedThreads>>,
 }
 
@@ -648,6 +648,10 @@ pub struct HostUse {
     pub idle_ns: u64,
     /// Time that the hypervisor gave to other guests.
     pub steal_ns: u64,
+    /// Part of `busy_ns` that interrupts used. `None`: the kernel bills it to the interrupted
+    /// program, or that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupt_ns: Option<u64>,
     pub context_switches: u64,
     /// Threads that ran or were ready to run at that instant, on all CPUs.
     pub runnable: Option<u64>,

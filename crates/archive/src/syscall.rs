@@ -1,5 +1,8 @@
 //! Return values of system calls, by name, from the manual pages' section "Return value".
 
+/// Name of all calls that were counted without their own names.
+pub const UNNAMED: &str = "other";
+
 /// An amount that a system call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {

@@ -2,6 +2,7 @@
 //! permissions. They show whether two runs are comparable, and what this machine cannot measure.
 
 use std::io::Read as _;
+use std::sync::LazyLock;
 
 use dyno_archive::Facts;
 use dyno_archive::facts::{CgroupVersion, Missing};
@@ -45,6 +46,7 @@ pub fn read_facts(version: &str, commit: Option<&str>) -> Facts {
         open_files_limit: Some(open_files_limit()),
         privileged: is_root(),
         tick_accounting: tick_accounting(),
+        irq_time_accounting: irq_time_accounting(),
         loopback_tracked,
         max_tracking_entries: tracking::max_connections()
             .filter(|_| loopback_tracked == Some(true)),
@@ -177,6 +179,27 @@ fn uses_tick_accounting(config: &str, nohz_full: &str) -> Option<bool> {
     }
 }
 
+/// Whether the kernel bills the time of interrupts to no program. `None`: its configuration is not
+/// visible.
+fn irq_time_accounting() -> Option<bool> {
+    let parameters = read("/proc/cmdline").unwrap_or_default();
+    uses_irq_time_accounting(&kernel_config()?, &parameters)
+}
+
+/// Whether CPU time of programs is known to exclude interrupts. Read once.
+pub(crate) fn excludes_interrupts() -> bool {
+    static IS_EXCLUDED: LazyLock<bool> = LazyLock::new(|| irq_time_accounting() == Some(true));
+    *IS_EXCLUDED
+}
+
+/// `parameters`: the kernel's command line, which may switch the accounting off
+/// (Documentation/admin-guide/kernel-parameters.txt).
+fn uses_irq_time_accounting(config: &str, parameters: &str) -> Option<bool> {
+    let is_built = config.lines().any(|line| line == "CONFIG_IRQ_TIME_ACCOUNTING=y");
+    let is_off = parameters.split_ascii_whitespace().any(|word| word == "tsc=noirqtime");
+    config.contains("CONFIG_").then_some(is_built && !is_off)
+}
+
 /// Build configuration of the kernel. `None`: the configuration is not visible.
 fn kernel_config() -> Option<String> {
     let mut text = String::new();
@@ -185,7 +208,9 @@ fn kernel_config() -> Option<String> {
         return Some(text);
     }
     let release = read("/proc/sys/kernel/osrelease")?;
-    read(format!("/boot/config-{}", release.trim()))
+    let release = release.trim();
+    read(format!("/boot/config-{release}"))
+        .or_else(|| read(format!("/lib/modules/{release}/config")))
 }
 
 /// Hard limit of open files; `u64::MAX`: unlimited.
@@ -222,6 +247,16 @@ mod tests {
         assert_eq!(uses_tick_accounting("CONFIG_VIRT_CPU_ACCOUNTING_GEN=y", "1-3"), Some(false));
         assert_eq!(uses_tick_accounting("CONFIG_VIRT_CPU_ACCOUNTING_NATIVE=y", ""), Some(false));
         assert_eq!(uses_tick_accounting("", ""), None);
+    }
+
+    #[test]
+    fn irq_time_accounting_is_read_from_configuration() {
+        let on = "CONFIG_TICK_CPU_ACCOUNTING=y\nCONFIG_IRQ_TIME_ACCOUNTING=y\n";
+        assert_eq!(uses_irq_time_accounting(on, "quiet ro"), Some(true));
+        assert_eq!(uses_irq_time_accounting(on, "quiet tsc=noirqtime"), Some(false));
+        let off = "# CONFIG_IRQ_TIME_ACCOUNTING is not set\n";
+        assert_eq!(uses_irq_time_accounting(off, ""), Some(false));
+        assert_eq!(uses_irq_time_accounting("", ""), None);
     }
 
     #[test]

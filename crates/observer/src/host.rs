@@ -9,13 +9,15 @@ use dyno_archive::sample::{DiskUse, HostUse, LinkUse, PressureUse};
 
 use crate::files::Files;
 use crate::proc::tick_ns;
-use crate::{Reads, path, read, read_number};
+use crate::{Reads, facts, path, read, read_number};
 
 pub(crate) fn counters(reads: Reads, files: &Files) -> Option<HostUse> {
+    let times = parse(&files.read("/proc/stat")?, tick_ns(), &FIRST_TICKS)?;
     let host = HostUse {
         pressure: pressure(|resource| files.read(format!("/proc/pressure/{resource}"))),
         frequency_khz: frequency_khz(files),
-        ..parse(&files.read("/proc/stat")?, tick_ns(), &FIRST_TICKS)?
+        interrupt_ns: times.interrupt_ns.filter(|_| facts::excludes_interrupts()),
+        ..times
     };
     if reads == Reads::WithoutNetworksAndDisks {
         return Some(host);
@@ -130,7 +132,7 @@ static FIRST_TICKS: OnceLock<Ticks> = OnceLock::new();
 /// exceed the limits of an archive, and of 64 bits in nanoseconds.
 fn parse(stat: &str, tick_ns: u64, first: &OnceLock<Ticks>) -> Option<HostUse> {
     let ticks = Ticks::parse(stat.lines().find_map(|l| l.strip_prefix("cpu "))?)?;
-    let Ticks { busy, idle, steal } = ticks.since(*first.get_or_init(|| ticks));
+    let Ticks { busy, idle, steal, interrupts } = ticks.since(*first.get_or_init(|| ticks));
     let number = |key| {
         let numbers = stat.lines().find_map(|l| l.strip_prefix(key))?;
         numbers.split_ascii_whitespace().next()?.parse().ok()
@@ -140,6 +142,7 @@ fn parse(stat: &str, tick_ns: u64, first: &OnceLock<Ticks>) -> Option<HostUse> {
         busy_ns: busy * tick_ns,
         idle_ns: idle * tick_ns,
         steal_ns: steal * tick_ns,
+        interrupt_ns: Some(interrupts * tick_ns),
         context_switches: switches.trim().parse().ok()?,
         runnable: number("procs_running "),
         births: number("processes "),
@@ -158,7 +161,7 @@ pub fn each_cpu() -> Vec<CpuUse> {
 fn parse_each(stat: &str, tick_ns: u64) -> Vec<CpuUse> {
     let parse_cpu = |line: &str| {
         let (cpu, ticks) = line.strip_prefix("cpu")?.split_once(' ')?;
-        let Ticks { busy, idle, steal } = Ticks::parse(ticks)?;
+        let Ticks { busy, idle, steal, .. } = Ticks::parse(ticks)?;
         Some(CpuUse {
             cpu: cpu.parse().ok()?,
             busy_ns: busy * tick_ns,
@@ -205,6 +208,8 @@ struct Ticks {
     busy: u64,
     idle: u64,
     steal: u64,
+    /// Interrupts and softirqs, part of `busy`.
+    interrupts: u64,
 }
 
 impl Ticks {
@@ -213,8 +218,10 @@ impl Ticks {
         let &[user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks.as_slice() else {
             return None;
         };
+        let interrupts = irq + softirq;
         // User time already includes guest time.
-        Some(Ticks { busy: user + nice + system + irq + softirq, idle: idle + iowait, steal })
+        let busy = user + nice + system + interrupts;
+        Some(Ticks { busy, idle: idle + iowait, steal, interrupts })
     }
 
     /// The idle time may fall (proc_stat(5)).
@@ -223,6 +230,7 @@ impl Ticks {
             busy: self.busy.saturating_sub(first.busy),
             idle: self.idle.saturating_sub(first.idle),
             steal: self.steal.saturating_sub(first.steal),
+            interrupts: self.interrupts.saturating_sub(first.interrupts),
         }
     }
 }
@@ -328,12 +336,13 @@ mod tests {
     #[test]
     fn stat_file_is_parsed() {
         let text = "cpu  10 1 20 300 4 5 6 7 99 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 1\nctxt 12345\n";
-        let first = OnceLock::from(Ticks { busy: 2, idle: 4, steal: 6 });
+        let first = OnceLock::from(Ticks { busy: 2, idle: 4, steal: 6, interrupts: 1 });
         let host = parse(text, 10, &first).unwrap();
         assert_eq!(
             (host.busy_ns, host.idle_ns, host.steal_ns, host.context_switches),
             (400, 3000, 10, 12345)
         );
+        assert_eq!(host.interrupt_ns, Some(100));
         assert_eq!(parse("cpu  1 2\nctxt 1\n", 10, &first), None);
         let text = "cpu  1 1 1 1 1 1 1 1 1 1\ncpu0 10 1 20 300 4 5 6 7 99 0\ncpu12 1 0 0 2 0 0 0 \
                     3\nintr 1\n";

@@ -273,15 +273,55 @@ pub fn own_cpu_ns() -> u64 {
     clock_ns(ClockId::ProcessCPUTime)
 }
 
+/// Processes other than this one, at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessList {
+    pub programs: Vec<ProcessSnapshot>,
+    /// Threads of the kernel itself, which work for all programs. Empty: not visible from here.
+    pub kernel_threads: Vec<ProcessSnapshot>,
+}
+
 /// Reads the CPU time and last CPU of every process except this one and kernel threads.
 #[must_use]
 pub fn other_processes() -> Vec<ProcessSnapshot> {
+    process_list().programs
+}
+
+/// Reads the CPU time and last CPU of every process except this one.
+#[must_use]
+pub fn process_list() -> ProcessList {
+    // Kernel threads are children of the second process. A PID namespace has another one.
+    const KTHREADD: u32 = 2;
+    let has_kernel_threads = Stat::read(KTHREADD).is_some_and(|stat| stat.name == "kthreadd");
+    let is_kernel_thread = |process: &ProcessSnapshot| {
+        has_kernel_threads && (process.pid == KTHREADD || process.parent == KTHREADD)
+    };
+    let (kernel_threads, programs) = snapshots().into_iter().partition(is_kernel_thread);
+    ProcessList { programs, kernel_threads }
+}
+
+/// Returns the CPU time that threads of the kernel used between two lists. `None`: they are not
+/// visible. Time that counts as a softirq's is left out if the machine's interrupts are counted
+/// apart (`irqtime_account_process_tick` in kernel/sched/cputime.c).
+#[must_use]
+pub fn kernel_time_between(before: &ProcessList, after: &ProcessList) -> Option<u64> {
+    kernel_time(before, after, crate::facts::excludes_interrupts())
+}
+
+fn kernel_time(before: &ProcessList, after: &ProcessList, without_softirqs: bool) -> Option<u64> {
+    let (before, after) = (&before.kernel_threads, &after.kernel_threads);
+    let uses = cpu_time_between(before, after, &BTreeSet::new(), u64::MAX);
+    let is_counted =
+        |thread: &ProcessSnapshot| !(without_softirqs && thread.name.starts_with("ksoftirqd/"));
+    let counted = uses.iter().filter(|(thread, _)| is_counted(thread)).map(|(_, ns)| ns);
+    (!before.is_empty() && !after.is_empty()).then(|| counted.sum())
+}
+
+fn snapshots() -> Vec<ProcessSnapshot> {
     let own_pid = std::process::id();
     let read_process = |pid: u32| {
         let text = read(format!("/proc/{pid}/stat"))?;
-        // Kernel threads are children of the second process.
-        const KTHREADD: u32 = 2;
-        let stat = Stat::parse(&text).filter(|stat| pid != KTHREADD && stat.parent != KTHREADD)?;
+        let stat = Stat::parse(&text)?;
         let run_ns = (stat.user_ticks + stat.sys_ticks) * tick_ns();
         let reaped_ns = (stat.children_user_ticks + stat.children_sys_ticks) * tick_ns();
         let (parent, last_cpu) = (stat.parent, last_cpu(&text)?);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use dyno_archive::machine::{CpuUse, MachineUse, OtherUse, QuotaUse};
 use dyno_launch::allowed_cpus;
 use dyno_observer::cgroup::{Layout, Quota};
-use dyno_observer::proc::ProcessSnapshot;
+use dyno_observer::proc::{ProcessList, ProcessSnapshot};
 use dyno_observer::{host, monotonic_ns, proc, suspended_ns};
 
 use crate::drops::DropWatch;
@@ -28,7 +28,7 @@ pub(crate) struct MachineWatch {
     quota: Option<Quota>,
     /// Other processes before the load: listing them takes milliseconds, which would count in the
     /// window.
-    processes_before: (u64, Vec<ProcessSnapshot>),
+    processes_before: (u64, ProcessList),
     /// Throttling of all CPUs, before the load: a throttled server disturbs a measurement as much
     /// as a throttled generator.
     throttling: host::ThermalThrottling,
@@ -56,7 +56,7 @@ impl MachineWatch {
             bound: !bound.is_empty(),
             quota: Layout::read().own_quota(),
             // Read with the list of processes: their shares are of the time between the two lists.
-            processes_before: (monotonic_ns(), proc::other_processes()),
+            processes_before: (monotonic_ns(), proc::process_list()),
             throttling: throttling(),
             path: DropWatch::begin(),
             opening: None,
@@ -98,12 +98,9 @@ impl MachineWatch {
         // Read after the load, as the first list was before it.
         let elapsed_ns = monotonic_ns() - self.processes_before.0;
         let capacity_ns = elapsed_ns.saturating_mul(host::each_cpu().len() as u64);
-        let all_uses = other_uses(
-            &self.processes_before.1,
-            &proc::other_processes(),
-            &proc::own_tree(),
-            capacity_ns,
-        );
+        let (before, after) = (&self.processes_before.1, proc::process_list());
+        let all_uses =
+            other_uses(&before.programs, &after.programs, &proc::own_tree(), capacity_ns);
         let local_uses = all_uses.iter().filter(|(cpu, _)| self.cpus.contains(cpu));
         Some(MachineUse {
             length_ns: last.at_ns - first.at_ns,
@@ -114,6 +111,7 @@ impl MachineWatch {
             others: largest_uses(local_uses, elapsed_ns, MAX_PROCESSES),
             everywhere: Some(largest_uses(all_uses.iter(), elapsed_ns, MAX_PROCESSES_ON_ALL_CPUS)),
             everywhere_ns: Some(elapsed_ns),
+            kernel_threads_ns: proc::kernel_time_between(before, &after),
             heat: host::max_throttling(&self.throttling, &throttling()),
             path: Some(self.path.growth()),
             suspended_ns: Some(last.suspended_ns.saturating_sub(first.suspended_ns)),

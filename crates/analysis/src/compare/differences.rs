@@ -117,6 +117,9 @@ fn facts(side: Side<'_>, other: Side<'_>) -> Value {
     if other.run.header.facts.online_cpus.is_none() {
         fields.remove("online_cpus");
     }
+    if other.run.header.facts.irq_time_accounting.is_none() {
+        fields.remove("irq_time_accounting");
+    }
     facts
 }
 

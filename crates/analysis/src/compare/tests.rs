@@ -259,6 +259,22 @@ fn unrecorded_online_cpus_are_no_difference() {
 }
 
 #[test]
+fn differing_accounting_of_interrupts_is_reported() {
+    let run_with = |irq_time_accounting| {
+        let mut run = run_with_servers("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
+        run.header.facts.irq_time_accounting = irq_time_accounting;
+        run
+    };
+    let count = |a, b| {
+        let (a, b) = (run_with(a), run_with(b));
+        let comparison = compare_runs((&a, None), (&b, None), &ComparisonOptions::default());
+        comparison.differences.len()
+    };
+    assert_eq!((count(Some(false), Some(true)), count(Some(true), Some(true))), (1, 0));
+    assert_eq!((count(None, Some(true)), count(Some(true), None)), (0, 0), "an older archive");
+}
+
+#[test]
 fn undeclared_difference_is_in_every_sentence() {
     let before = run_with_servers("r", &[("x", &[200, 202, 201, 203, 200]), NULL]);
     let mut after = run_with_servers("s", &[("x", &[200, 202, 201, 203, 200]), NULL]);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::sample::{CallUse, CallsUse};
-use dyno_archive::syscall::{Amount, amount, hides_bytes};
+use dyno_archive::syscall::{Amount, UNNAMED, amount, hides_bytes};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -24,7 +24,8 @@ pub struct CallRates {
     pub per_s: f64,
     /// By name; futex calls by their purpose. The most frequent ones matter most.
     pub by_name: BTreeMap<String, Call>,
-    /// `None`: it made no such calls.
+    /// `None`: it made no such calls, or too many calls have no name (`other`) and may be such
+    /// calls.
     pub reads: Option<Transfers>,
     pub writes: Option<Transfers>,
     /// Mean number of events that a wait for events returned (`epoll_wait`, `poll`,
@@ -71,8 +72,8 @@ impl CallRates {
             responses,
             per_response: all as f64 / responses as f64,
             per_s: if counted_s > 0.0 { all as f64 / counted_s } else { 0.0 },
-            reads: CallSum::from_calls(&calls, Amount::Read).transfers(responses),
-            writes: CallSum::from_calls(&calls, Amount::Written).transfers(responses),
+            reads: transfers(&calls, Amount::Read, responses),
+            writes: transfers(&calls, Amount::Written, responses),
             events_per_wait: CallSum::from_calls(&calls, Amount::Events).mean(),
             by_name: calls
                 .iter()
@@ -96,6 +97,17 @@ impl Call {
         let returned_mean = CallSum::new(calls).mean().filter(|_| returns_amount);
         Call { count, per_response: count as f64 / responses as f64, errors, again, returned_mean }
     }
+}
+
+/// Largest number of calls without a name that may be reads or writes, as a share of the known ones.
+const MAX_UNNAMED: f64 = 0.01;
+
+/// Returns the calls of a kind. `None`: there are none, or their number is not known.
+fn transfers(calls: &BTreeMap<String, CallUse>, kind: Amount, responses: u64) -> Option<Transfers> {
+    let sum = CallSum::from_calls(calls, kind);
+    let unnamed = calls.get(UNNAMED).map_or(0, |call| call.count);
+    let is_known = unnamed as f64 <= MAX_UNNAMED * sum.calls as f64;
+    sum.transfers(responses).filter(|_| is_known)
 }
 
 /// Number and results of the calls that did not fail.
@@ -236,6 +248,20 @@ mod tests {
             (120, None, None, None)
         );
         assert_eq!(calls.events_per_wait, None);
+    }
+
+    #[test]
+    fn transfers_are_unknown_with_many_unnamed_calls() {
+        let with_unnamed = |unnamed| {
+            let calls = [
+                ("read", [1000, 0, 0, 9]),
+                ("write", [100, 0, 0, 9]),
+                ("other", [unnamed, 0, 0, 0]),
+            ];
+            let rates = CallRates::from_readings(&CallsUse::default(), &calls_use(100, &calls));
+            rates.map(|rates| (rates.reads.is_some(), rates.writes.is_some())).unwrap()
+        };
+        assert_eq!([1, 2, 11].map(with_unnamed), [(true, true), (true, false), (false, false)]);
     }
 
     #[test]

@@ -272,10 +272,6 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
         (&PartySample::new(first, Party::SUBJECT)?, &PartySample::new(last, Party::SUBJECT)?);
     let seconds = last.at_ns.checked_sub(first.at_ns).filter(|ns| *ns > 0)? as f64 / 1e9;
     let PartyDeltas { mut threads, cpu_s, split, .. } = PartyDeltas::new(&[first, last], None);
-    // A control group that another program created may not count CPU time.
-    let thread_cpu_s =
-        (first.cgroup.is_some() && !last.threads.is_empty()).then_some(threads.run_s);
-    let cpu_s = cpu_s.or(thread_cpu_s);
     threads.add_unattributed(cpu_s);
     // The probes observe a process that joined only from its first sample on.
     let is_observed_from_start = !last.used.has_joined;

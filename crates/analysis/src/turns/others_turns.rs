@@ -108,6 +108,7 @@ impl OthersTurnsGrowth {
         for (sum, now, then) in [
             (&mut host.births, now.births, then.births),
             (&mut host.interrupts, now.interrupts, then.interrupts),
+            (&mut host.interrupt_ns, now.interrupt_ns, then.interrupt_ns),
             (&mut pressure.cpu_ns, now_pressure.cpu_ns, then_pressure.cpu_ns),
             (&mut pressure.memory_ns, now_pressure.memory_ns, then_pressure.memory_ns),
             (&mut pressure.io_ns, now_pressure.io_ns, then_pressure.io_ns),
@@ -147,6 +148,7 @@ impl OthersTurnsGrowth {
             busy_ns: host.busy_ns.saturating_sub(growth.busy_ns.saturating_sub(self.servers_ns)),
             idle_ns: host.idle_ns.saturating_sub(growth.idle_ns),
             steal_ns: host.steal_ns.saturating_sub(growth.steal_ns),
+            interrupt_ns: subtract_growth(host.interrupt_ns, growth.interrupt_ns),
             context_switches: host.context_switches.saturating_sub(growth.context_switches),
             births: subtract_growth(host.births, growth.births),
             interrupts: subtract_growth(host.interrupts, growth.interrupts),

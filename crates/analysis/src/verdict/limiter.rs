@@ -20,7 +20,7 @@ use crate::load::LoadResult;
 use crate::load::offered::rate_text;
 use crate::machine::MachineResult;
 use crate::number_format::{cpus, percent};
-use crate::server::ServerUse;
+use crate::server::{ServerUse, Throttling};
 
 /// Requests in flight from which on too few requests cannot explain an idle server: something else
 /// delays them.
@@ -84,10 +84,11 @@ pub fn limiter(
     let failures: [Rule; 3] = [dropped_packets, failure, refusal];
     let before_backends: [Rule; 11] = [
         generator,
+        // A server that keeps up with its load is limited neither by its quota nor by its runtime.
+        offered_rate,
         jit,
         gc,
         cpu_quota,
-        offered_rate,
         polling_limiter,
         server_cpu,
         server_thread,
@@ -102,9 +103,25 @@ pub fn limiter(
         .or_else(|| try_all(&before_backends))
         .or_else(|| backend(server, backends))
         .or_else(|| link(load, server, machine))
-        .or_else(|| try_all(&after_links))
+        .or_else(|| Some(weaken_by_interrupts(try_all(&after_links)?, server)))
         .or_else(|| other_programs::server_limiter(load, server, machine))
-        .unwrap_or_else(|| unknown(load, server))
+        .unwrap_or_else(|| weaken_by_interrupts(unknown(load, server), server))
+}
+
+/// Weakens a limiter that needs an idle server CPU, if interrupts that are billed to no program may
+/// have filled it. All interrupts of the machine may have run on the server's CPUs.
+fn weaken_by_interrupts(limiter: Limiter, server: &ServerUse) -> Limiter {
+    let hidden_s = server.interrupt_s.filter(|s| *s > 0.0).zip(server.cpu_allowed_s);
+    let may_be_full = |(interrupt_s, allowed_s): &(f64, f64)| {
+        server.cpu_utilisation.is_some_and(|used| used + interrupt_s / allowed_s >= SERVER_IDLE)
+    };
+    let Some((interrupt_s, _)) = hidden_s.filter(may_be_full) else { return limiter };
+    let doubt = format!(
+        " Interrupts used {interrupt_s:.2} s of this machine's CPU time in {:.2} s. This kernel \
+         bills them to no program, so the server's CPUs may have been full.",
+        server.window_s
+    );
+    limiter.weaken(Confidence::Medium, &doubt)
 }
 
 /// The machine dropped packets, which looks like a failure of the server. A server that has ended
@@ -190,17 +207,22 @@ fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 /// time over CPUs.
 fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let throttling = server.throttling.filter(|t| t.share() > THROTTLED)?;
-    let sentence = format!(
-        "The server's CPU quota: it was throttled in {} of {} periods ({}).",
-        throttling.throttled_periods,
-        throttling.periods,
-        percent(throttling.share())
-    );
+    let sentence = format!("The server's CPU quota: it was {}.", throttling_clause(throttling));
     let evidence = json!({
         "throttled_periods": throttling.throttled_periods, "periods": throttling.periods,
         "throttled_s": server.throttled_s,
     });
     Some(Limiter::new(Resource::CpuQuota, Confidence::High, sentence, evidence))
+}
+
+/// Formats the throttled periods as the second half of a sentence about the server.
+fn throttling_clause(throttling: Throttling) -> String {
+    format!(
+        "throttled in {} of {} periods ({})",
+        throttling.throttled_periods,
+        throttling.periods,
+        percent(throttling.share())
+    )
 }
 
 fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
@@ -209,9 +231,13 @@ fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     (pace.has_kept_up && !is_full(load, server)).then(|| {
         let polls = polling_evidence(load, server)
             .map_or(String::new(), |polling| format!(" The server polls: {}.", polling.clause()));
+        let throttled = server
+            .throttling
+            .filter(|t| t.share() > THROTTLED)
+            .map_or(String::new(), |t| format!(" The server was {}.", throttling_clause(t)));
         let changes = if load.config.rate.is_none() { " on average" } else { "" };
         let sentence = format!(
-            "The offered rate: the server kept up with {} requests per second{changes}{}{}.{polls}",
+            "The offered rate: the server kept up with {} requests per second{changes}{}{}.{polls}{throttled}",
             rate_text(pace.offered_rps()),
             pace.stretch_text(),
             server

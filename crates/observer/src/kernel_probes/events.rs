@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use dyno_archive::sample::CallUse;
+use dyno_archive::syscall::UNNAMED;
 use perf_event::events::Tracepoint;
 use perf_event::{Builder, Counter};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -22,7 +23,7 @@ use crate::proc;
 const FOLDERS: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
 
 /// Calls that are counted by name: those in which servers spend their time. All others are counted
-/// together as `other`.
+/// together as [`UNNAMED`].
 const NAMED: [&str; 30] = [
     "accept",
     "accept4",
@@ -56,13 +57,18 @@ const NAMED: [&str; 30] = [
     "writev",
 ];
 
-/// One in this many openings of a party's counters opens the counters of all names. The others open
-/// only the counters of names that were counted before. Opening the first counter of a tracepoint,
+/// The first opening of a party's counters in a load, and one in this many after it, opens the
+/// counters of all names. The others open only the counters of names that were counted before.
+/// Opening the first counter of a tracepoint,
 /// and closing the last, stalls the whole machine for a moment.
 const ALL_NAMES_EVERY: u32 = 16;
 
-/// Name of all calls that are not in [`NAMED`].
-const OTHER: &str = "other";
+/// Returns the name of the kernel's tracepoint of a call.
+fn tracepoint_name(call: &str) -> String {
+    // The kernel implements this call by the function with 64-bit offsets (fs/read_write.c).
+    let function = if call == "sendfile" { "sendfile64" } else { call };
+    format!("syscalls/sys_enter_{function}")
+}
 
 /// Counters of the calls of parties. The kernel removes them when this process ends for any reason.
 #[derive(Debug)]
@@ -84,9 +90,9 @@ pub(super) struct Events {
 struct WatchedParty {
     /// Processes whose descendants are counted with them.
     roots: Vec<u32>,
-    /// How often its counters were opened.
+    /// How often its counters were opened in the current load.
     openings: u32,
-    /// Highest number of [`OTHER`] calls in any reading.
+    /// Highest number of [`UNNAMED`] calls in any reading.
     other: u64,
 }
 
@@ -105,9 +111,8 @@ impl Events {
     pub(super) fn load() -> Result<Events, ProgramError> {
         let points = Tracepoints::find().map_err(ProgramError::new)?;
         let total = points.id("raw_syscalls/sys_enter").map_err(ProgramError::new)?;
-        let named_point = |name: &'static str| {
-            Some((name, points.id(&format!("syscalls/sys_enter_{name}")).ok()?))
-        };
+        let named_point =
+            |name: &'static str| Some((name, points.id(&tracepoint_name(name)).ok()?));
         let events = Events {
             total,
             named: NAMED.into_iter().filter_map(named_point).collect(),
@@ -138,6 +143,12 @@ impl Events {
     pub(super) fn forget(&mut self, party: u64) {
         self.open.retain(|(owner, ..)| *owner != party);
         self.parties[party as usize] = None;
+    }
+
+    /// Lets the next opening of a party's counters open the counters of all names, because a new
+    /// load may cause other calls.
+    pub(super) fn begin_load(&mut self, party: u64) {
+        self.parties[party as usize].get_or_insert_default().openings = 0;
     }
 
     /// Opens counters for every living thread, or closes them. Without open counters, calls cost
@@ -221,7 +232,7 @@ fn call_counts(sums: &BTreeMap<Option<&'static str>, u64>, other: u64) -> CallCo
     let mut by_name: BTreeMap<String, CallUse> =
         named.filter(|(_, n)| *n > 0).map(|(name, n)| (name.into(), only_count(n))).collect();
     if other > 0 {
-        by_name.insert(OTHER.into(), only_count(other));
+        by_name.insert(UNNAMED.into(), only_count(other));
     }
     // The CPUs of the calls are unknown, so all calls count as calls of one CPU.
     CallCounts { by_name, by_cpu: vec![sums.get(&None).copied().unwrap_or(0)] }
@@ -309,7 +320,7 @@ mod tests {
         let party = events.reserve_party().unwrap();
         let mut other = |read, total| {
             events.sums = sums(read, total);
-            events.calls(party).unwrap().by_name[OTHER].count
+            events.calls(party).unwrap().by_name[UNNAMED].count
         };
         assert_eq!([other(10, 12), other(20, 21), other(30, 35)], [2, 2, 5]);
     }
@@ -320,6 +331,32 @@ mod tests {
             |openings| WatchedParty { openings, ..WatchedParty::default() }.needs_all_names();
         let openings: Vec<u32> = (0..40).filter(|openings| needs_all(*openings)).collect();
         assert_eq!(openings, [0, 16, 32]);
+    }
+
+    #[test]
+    fn new_load_needs_all_names() {
+        let mut events = Events {
+            total: 0,
+            named: [].into(),
+            parties: [const { None }; _],
+            open: vec![],
+            sums: [].into(),
+        };
+        let party = events.reserve_party().unwrap();
+        events.set_armed(true).unwrap();
+        assert!(!events.parties[0].as_ref().unwrap().needs_all_names());
+        events.begin_load(party);
+        assert!(events.parties[0].as_ref().unwrap().needs_all_names());
+    }
+
+    #[test]
+    fn each_named_call_has_tracepoint() {
+        assert_eq!(tracepoint_name("sendfile"), "syscalls/sys_enter_sendfile64");
+        // Other architectures lack some calls.
+        if let (Ok(events), true) = (Events::load(), cfg!(target_arch = "x86_64")) {
+            let missing = NAMED.iter().filter(|name| !events.named.contains_key(**name));
+            assert_eq!(missing.collect::<Vec<_>>(), [] as [&&str; 0]);
+        }
     }
 
     #[test]

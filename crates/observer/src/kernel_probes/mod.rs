@@ -149,10 +149,27 @@ impl Mechanism {
         }
     }
 
+    /// Prepares for the calls of a new load.
+    fn begin_load(&mut self, party: u64) {
+        match self {
+            // The program counts calls of all names.
+            Mechanism::Program(_) => {}
+            Mechanism::Events(events) => events.begin_load(party),
+        }
+    }
+
     fn calls(&mut self, party: u64) -> Result<CallCounts, ProgramError> {
         match self {
             Mechanism::Program(program) => program.calls(party),
             Mechanism::Events(events) => events.calls(party),
+        }
+    }
+
+    /// Threads of all parties for which the kernel had no room so far.
+    fn lost_threads(&self) -> u64 {
+        match self {
+            Mechanism::Program(program) => program.lost_threads(),
+            Mechanism::Events(_) => 0,
         }
     }
 }
@@ -202,6 +219,7 @@ impl ProcessObserver {
         let party = mechanism
             .reserve_party()
             .ok_or_else(|| format!("at most {PARTIES} process groups can be monitored at once"))?;
+        let lost_before = mechanism.lost_threads();
         let earlier_calls = mechanism.watch(party, pid).and_then(|()| mechanism.calls(party));
         let base = match earlier_calls {
             Ok(base) => base,
@@ -211,7 +229,8 @@ impl ProcessObserver {
             }
         };
         drop(mechanism);
-        Ok(PartyMonitor { observer: self.clone(), party, base, calls: Mutex::default() })
+        let calls = Mutex::default();
+        Ok(PartyMonitor { observer: self.clone(), party, base, lost_before, calls })
     }
 
     /// Attaches or detaches the permanent programs, so that their cost can be measured. A thread's
@@ -240,6 +259,8 @@ pub struct PartyMonitor {
     party: u64,
     /// Calls that the kernel counted under this number for an earlier party.
     base: CallCounts,
+    /// Threads that were lost before this party was monitored. They belong to earlier parties.
+    lost_before: u64,
     /// Calls up to the end of the last slice.
     calls: Mutex<CallsUse>,
 }
@@ -297,8 +318,10 @@ impl PartyMonitor {
     fn fill_threads(&self, used: &mut PartyUse, now_ns: u64) {
         let mechanism = self.observer.lock();
         let Mechanism::Program(program) = &*mechanism else { return };
-        // If threads were lost for lack of room, a missing record does not mean an unchanged state.
-        let is_complete = program.lost_threads() == 0;
+        // If threads were lost for lack of room, a missing record does not mean an unchanged state,
+        // and the sums of ended threads lack an unknown part. The names of ended threads stay, so a
+        // party that lost a thread loses more of them later.
+        let is_complete = program.lost_threads() == self.lost_before;
         used.threads.retain_mut(|thread| {
             thread.seen = program.thread(thread.tid, now_ns);
             let since = program.watched_since(thread.pid).filter(|_| is_complete);
@@ -309,7 +332,9 @@ impl PartyMonitor {
             thread.seen = record_of_unchanged_thread(thread.pid, thread.tid, unchanged_ns);
             thread.seen.is_some()
         });
-        used.ended = Some(program.ended_threads(self.party));
+        // A loss between reading the counter and reading the sums counts as well.
+        let ended = program.ended_threads(self.party);
+        used.ended = (program.lost_threads() == self.lost_before).then_some(ended);
     }
 
     /// Adds the counts of a slice. `responses`: number of responses in the slice, if known.
@@ -407,6 +432,9 @@ impl CallCounter {
         let observer = monitors.first()?.1.observer.clone();
         if observer.choice.calls == CallCounting::None {
             return None;
+        }
+        for (_, monitor) in &monitors {
+            observer.lock().begin_load(monitor.party);
         }
         let counts_every_call = observer.choice.calls == CallCounting::Every;
         let slices = SlicePlanner::new(counts_every_call, observer.lock().cost());
@@ -519,6 +547,31 @@ fn max_calls_on_cpu(before: &[CallCounts], now: &[CallCounts]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dyno_archive::sample::Party;
+
+    /// The kernel's program has room for 2,048 names of ended threads.
+    #[test]
+    fn ends_of_threads_are_unknown_without_room() {
+        let choice = ObservationChoice { states: true, ..ObservationChoice::default() };
+        let Ok(observer) = ProcessObserver::load(choice) else {
+            return crate::reasons::not_run("ends of threads: this user may not load a program");
+        };
+        let ended_after = |monitor: &PartyMonitor, threads: usize| {
+            for number in 0..threads {
+                let builder = std::thread::Builder::new().name(format!("ended-{number}"));
+                builder.spawn(|| ()).unwrap().join().unwrap();
+            }
+            let mut used = PartyUse::empty(Party::SUBJECT);
+            monitor.fill(&mut used, monotonic_ns());
+            used.ended
+        };
+        let monitor = observer.watch(std::process::id()).unwrap();
+        assert!(ended_after(&monitor, 10).is_some());
+        assert_eq!(ended_after(&monitor, 2100), None, "some names had no room");
+        drop(monitor);
+        let next = observer.watch(std::process::id()).unwrap();
+        assert!(ended_after(&next, 10).is_some(), "the loss was the earlier party's");
+    }
 
     #[test]
     fn max_calls_on_cpu_sums_all_parties() {

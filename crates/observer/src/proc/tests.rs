@@ -31,6 +31,10 @@ fn stat_line_with_parentheses_in_name_is_parsed() {
     let complete_line = format!("1 (x y) S 0 {} 7 0 0\n", "1 ".repeat(34).trim());
     assert_eq!(last_cpu(&complete_line), Some(7));
     assert!(other_processes().iter().all(|other| other.pid != std::process::id()));
+    let list = process_list();
+    let is_kernel = |process: &ProcessSnapshot| process.name == "kthreadd";
+    assert!(!list.programs.iter().any(is_kernel));
+    assert!(list.kernel_threads.is_empty() || list.kernel_threads.iter().any(is_kernel));
     assert_eq!(Stat::parse(""), None);
     assert_eq!(Stat::parse("1 (x) S 1"), None);
 }
@@ -221,4 +225,25 @@ fn listener_at_another_address_is_not_found() {
     let port = elsewhere.local_addr().unwrap().port();
     assert_eq!(listener_at(SocketAddrV4::new([127, 0, 0, 1].into(), port)), None);
     assert!(listener_at(SocketAddrV4::new([127, 0, 0, 2].into(), port)).is_some());
+}
+
+#[test]
+fn kernel_time_is_growth_of_visible_threads() {
+    let list = |threads: &[(u32, &str, u64)]| ProcessList {
+        kernel_threads: threads
+            .iter()
+            .map(|(pid, name, run_ns)| ProcessSnapshot {
+                pid: *pid,
+                name: (*name).into(),
+                run_ns: *run_ns,
+                ..ProcessSnapshot::default()
+            })
+            .collect(),
+        ..ProcessList::default()
+    };
+    let before = list(&[(2, "kthreadd", 5), (14, "ksoftirqd/0", 100), (30, "kworker/0:1", 70)]);
+    let after = list(&[(2, "kthreadd", 5), (14, "ksoftirqd/0", 400), (31, "kworker/0:2", 20)]);
+    assert_eq!(kernel_time(&before, &after, false), Some(320));
+    assert_eq!(kernel_time(&before, &after, true), Some(20));
+    assert_eq!(kernel_time(&list(&[]), &list(&[]), false), None);
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use dyno_archive::sample::{
-    CgroupUse, EndedThreads, HostUse, Party, PartyUse, ProcessUse, SchedulerRecord, ThreadState,
-    ThreadUse,
+    CgroupUse, EndedThreads, HostUse, Party, PartyUse, ProcessUse, SchedulerRecord, StateTimes,
+    ThreadState, ThreadUse,
 };
 use dyno_archive::{LoadRecord, Sample};
 
@@ -220,6 +220,28 @@ fn observed_thread_ends_leave_counters_known() {
     assert!(server.run_delay_s.is_some() && server.busiest_thread_utilisation.is_some());
 }
 
+/// The kernel had no room for some ended threads. The probes still see the living thread.
+#[test]
+fn ended_threads_without_room_count_by_totals() {
+    let living = |run_ms: u64| {
+        let states = StateTimes { running_ns: run_ms * MS, ..StateTimes::default() };
+        let seen = SchedulerRecord { states, wakeups: run_ms, ..SchedulerRecord::default() };
+        ThreadUse { seen: Some(seen), ..thread(1, 1, run_ms) }
+    };
+    let use_with = |each: fn(u64) -> Vec<ProcessUse>| {
+        used(vec![
+            sample(0, vec![living(10)], each(10), None),
+            sample(500, vec![living(110), thread(1, 2, 100)], each(510), None),
+            sample(1000, vec![living(210)], each(910), None),
+        ])
+    };
+    let server = use_with(|total_ms| vec![process(1, total_ms, 0)]);
+    assert!((server.cpus.unwrap() - 0.9).abs() <= TICKS_S, "{:?}", server.cpus);
+    assert_eq!((server.wakeups, server.working, server.run_delay_s), (None, None, None));
+    assert!(server.unread_counters.is_some());
+    assert_eq!(use_with(|_| Vec::new()).cpus, None);
+}
+
 /// Returns the lock share of a thread that waited for a lock for 900 ms and ran for 100 ms, next to
 /// serving threads that ended; `None`: states are unknown.
 fn lock_share_with_ended_threads(ended: u64, each_lived_ms: u64, each_ran_ms: u64) -> Option<f64> {
@@ -272,6 +294,31 @@ fn shared_memory_is_held_by_server() {
         });
     }
     assert_eq!(memory(used(samples)), (Some(640), Some(600)));
+}
+
+/// A group of version 1 without `cpuacct` counts no CPU time.
+#[test]
+fn group_without_cpu_counter_uses_process_totals() {
+    let cpus_with = |has_totals: bool, ends_thread: bool| {
+        let at = |at_ms, threads, total_ms| {
+            let each = if has_totals { vec![process(1, total_ms, 0)] } else { Vec::new() };
+            let mut sample = sample(at_ms, threads, each, None);
+            sample.party_use_mut(Party::SUBJECT).cgroup = Some(CgroupUse::default());
+            sample
+        };
+        let last = match ends_thread {
+            true => vec![thread(1, 1, 1)],
+            false => vec![thread(1, 1, 1), thread(1, 2, 850)],
+        };
+        let first = at(0, vec![thread(1, 1, 1), thread(1, 2, 50)], 51);
+        let last = at(1000, last, 851);
+        watch_record(first.at_ns, &first, &last).unwrap().cpus
+    };
+    for (has_totals, ends_thread) in [(true, true), (true, false), (false, false)] {
+        let cpus = cpus_with(has_totals, ends_thread);
+        assert!((cpus.unwrap() - 0.8).abs() <= TICKS_S, "{has_totals} {ends_thread} {cpus:?}");
+    }
+    assert_eq!(cpus_with(false, true), None);
 }
 
 /// Only reaped children used CPU time, and no living thread did.

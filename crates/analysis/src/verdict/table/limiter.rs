@@ -211,6 +211,60 @@ const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Unknown, Confidence::Low),
     },
+    // A quota, a compiler or a collector limits no server that keeps up.
+    Case {
+        resource: Resource::OfferedRate,
+        confidence: Confidence::High,
+        claim: "and used 90 % of its CPU. The server was throttled in 130 of 1000 periods (13 %).",
+        evidence: "{}",
+        trigger: |w| {
+            w.set_rate(1000.0);
+            w.set_server_cpu(900 * MS);
+            set_throttled_periods(w, 130);
+        },
+        near_miss: |w| {
+            w.set_rate(1000.0);
+            w.interval().started = 1500;
+            w.set_server_cpu(900 * MS);
+            set_throttled_periods(w, 130);
+        },
+        near_miss_verdict: (Resource::CpuQuota, Confidence::High),
+    },
+    Case {
+        resource: Resource::OfferedRate,
+        confidence: Confidence::High,
+        claim: "and used 94 % of its CPU.",
+        evidence: "{}",
+        trigger: |w| {
+            w.set_rate(1000.0);
+            w.set_server_cpu(940 * MS);
+            w.add_compiler_thread(300 * MS);
+        },
+        near_miss: |w| {
+            w.set_rate(1000.0);
+            w.set_server_cpu(950 * MS);
+            w.add_compiler_thread(300 * MS);
+        },
+        near_miss_verdict: (Resource::Jit, Confidence::High),
+    },
+    Case {
+        resource: Resource::OfferedRate,
+        confidence: Confidence::High,
+        claim: "and used 94 % of its CPU.",
+        evidence: "{}",
+        trigger: |w| {
+            w.set_rate(1000.0);
+            w.set_server_cpu(940 * MS);
+            w.add_collector_thread(400 * MS);
+        },
+        near_miss: |w| {
+            w.set_rate(1000.0);
+            w.set_server_cpu(950 * MS);
+            w.add_collector_thread(400 * MS);
+            set_throttled_periods(w, 130);
+        },
+        near_miss_verdict: (Resource::Gc, Confidence::High),
+    },
     Case {
         resource: Resource::OfferedRate,
         confidence: Confidence::High,
@@ -495,6 +549,18 @@ const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Unknown, Confidence::Low),
     },
+    // Interrupts that are billed to no program may have filled the server's CPU.
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::Medium,
+        claim: "The server used 50 % of its CPU. Interrupts used 0.25 s of this machine's CPU \
+                time in 1.00 s. This kernel bills them to no program, so the server's CPUs may \
+                have been full.",
+        evidence: "{}",
+        trigger: |w| set_interrupts(w, 250 * MS),
+        near_miss: |w| set_interrupts(w, 250 * MS - 1),
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
     Case {
         resource: Resource::Unknown,
         confidence: Confidence::Low,
@@ -562,6 +628,13 @@ fn each_limiter_has_case() {
 fn set_throttled_periods(w: &mut TrialWorld, periods: u64) {
     w.server_cgroup().throttled_periods = Some(periods);
     w.server_cgroup().throttled_ns = Some(1600 * MS);
+}
+
+/// Sets the CPU time of interrupts that the kernel bills to no program.
+fn set_interrupts(w: &mut TrialWorld, interrupt_ns: u64) {
+    let hosts = w.record.samples.iter_mut().map(|sample| sample.host.as_mut().expect("a machine"));
+    hosts.zip([0, interrupt_ns]).for_each(|(host, ns)| host.interrupt_ns = Some(ns));
+    w.last_sample().host.as_mut().expect("a machine").busy_ns += interrupt_ns;
 }
 
 fn trace_arrivals() -> Arrivals {

@@ -177,6 +177,22 @@ pub(super) const CASES: &[Case] = &[
         near_miss: |w| w.set_server_threads(&[(500 * MS, 250 * MS)], 0),
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
+    // Threads of the kernel used the CPUs.
+    Case {
+        resource: Resource::OtherPrograms,
+        confidence: Confidence::Low,
+        claim: "they used 0.10 s of this machine's CPUs",
+        evidence: "{}",
+        trigger: |w| {
+            w.set_server_threads(&[(500 * MS, 250 * MS)], 300 * MS);
+            w.machine().kernel_threads_ns = Some(200 * MS - 1);
+        },
+        near_miss: |w| {
+            w.set_server_threads(&[(500 * MS, 250 * MS)], 300 * MS);
+            w.machine().kernel_threads_ns = Some(200 * MS + 1);
+        },
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
     // The threads' waits are unknown, so the server may have lost all that other programs used.
     Case {
         resource: Resource::Unknown,

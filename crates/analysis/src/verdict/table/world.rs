@@ -439,6 +439,7 @@ fn machine(busy_ns: &[u64]) -> MachineUse {
         others: Vec::new(),
         everywhere: Some(Vec::new()),
         everywhere_ns: Some(S),
+        kernel_threads_ns: Some(0),
         heat: Some(HeatUse::default()),
         path: Some(PathUse::default()),
         suspended_ns: Some(0),

@@ -146,7 +146,8 @@ impl WatchedServer {
 
     /// Prints which other facts are unknown. `has_probes`: the eBPF programs are running.
     pub(super) fn print_gaps(&self, has_probes: bool) {
-        if !has_probes && self.sampler.group.is_empty() {
+        // A group of version 1 without `cpuacct` does not count CPU time.
+        if !has_probes && self.sampler.group.cpu_ns().is_none() {
             terminal::say(
                 "the CPU time of processes and threads that end between samples is unknown",
             );
