@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 4bccd1cf2c6986dbb74a4d6b8ef096c910af6f7875fb441c6cf6cf360b7f9980
+// Made by types.mjs from docs/schema/report.schema.json 319bbd15124fd912927d23195bc02a5a77d1ab74f6d25fe2b1abfe8cdb17900f
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -911,14 +911,24 @@ export interface ExperimentResult {
  */
 export interface Dose {
   /**
-   * Factor of the metric when the level doubles, over launches; `None`: too few launches, one
-   * has no value, or the order of starts was fixed.
+   * Blocks in which the metric counts at every level.
+   */
+  counted_blocks: number;
+  /**
+   * Factor of the metric when the level doubles, over blocks; `None`: too few blocks, some do
+   * not count, one has no value, or the order of starts was fixed.
    */
   doubling: Estimate | null;
   /**
-   * The same from the median slope; `None`: no block has every level.
+   * The same from the median slope; `None`: a block does not count or has no value.
    */
   doubling_median: number | null;
+  /**
+   * Blocks in which any level was loaded. If more than the counted ones, the counted ones may be
+   * a biased selection: the fast blocks if the server failed in the others, or the slow ones if
+   * the generator was the limit.
+   */
+  loaded_blocks: number;
   metric: string;
   step: Shape;
   title: string;
@@ -1627,6 +1637,11 @@ export interface Facts {
    * For instance `performance`; `None` where the machine does not report it.
    */
   governor: string | null;
+  /**
+   * Whether the kernel bills the time of interrupts to no program
+   * (`CONFIG_IRQ_TIME_ACCOUNTING`); `None`: not known, or not recorded by earlier versions.
+   */
+  irq_time_accounting?: boolean | null;
   kernel: string | null;
   /**
    * Whether the kernel tracks connections over loopback (netfilter); `None`: not known.
@@ -3239,7 +3254,9 @@ export interface ServerUse {
    */
   oom_kills: number | null;
   /**
-   * CPU time of the whole machine that neither the server nor dyno used.
+   * CPU time of the whole machine that neither the server nor dyno used, without the kernel's
+   * own threads where they are visible, and without interrupts where the kernel bills them to no
+   * program.
    */
   others_cpu_s: number | null;
   page_faults_major: number | null;
@@ -3374,7 +3391,8 @@ export interface Calls {
    */
   per_s: number;
   /**
-   * `None`: it made no such calls.
+   * `None`: it made no such calls, or too many calls have no name (`other`) and may be such
+   * calls.
    */
   reads: Transfers | null;
   slices: number;

@@ -58,10 +58,7 @@ pub(super) fn run(
     let mut trees = WorkTrees::new(&repository, &guard)?;
     let revised = check_out(args, &repository, &mut trees, &folders, &supervision)?;
     let mut temporary_builds = TemporaryBuilds::new(&revised, &entry, &cache, &guard);
-    let commits: Vec<String> =
-        revised.iter().filter_map(|revised| revised.revision.commit.clone()).collect();
-    let is_changed =
-        repository.has_changed_folder(&commits, &supervision).map_err(revision_error)?;
+    let is_changed = is_folder_changed(&repository, &revised, &supervision)?;
     let names: Vec<String> = revised.iter().map(|revised| revised.revision.name.clone()).collect();
     let across = suite.across(&AcrossRevisions { index: entry.index, revised })?;
     let repeats = options.choices.repeats.unwrap_or(across.repeats.max(REPEATS));
@@ -331,6 +328,17 @@ fn check_out(
         terminal::say("the work tree has uncommitted changes, which are not measured");
     }
     Ok(revised)
+}
+
+/// Returns whether files that Git tracks differ in the server's folder of the revisions.
+fn is_folder_changed(
+    repository: &Repository,
+    revised: &[RevisionFolders],
+    supervision: &Supervision<'_>,
+) -> anyhow::Result<bool> {
+    let commits: Vec<String> =
+        revised.iter().filter_map(|revised| revised.revision.commit.clone()).collect();
+    repository.has_changed_folder(&commits, supervision).map_err(revision_error)
 }
 
 /// Converts to an error with the exit status of its kind: wrong usage, or a failure.

@@ -356,7 +356,7 @@ impl AppliedSettings {
             } else if name != "resolve" && is_set_elsewhere {
                 "an option or an earlier command sets it"
             } else {
-                if !self.settings.contains_key(kind) && !(kind == "insecure" && args.insecure) {
+                if !(self.settings.contains_key(kind) || kind == "insecure" && args.insecure) {
                     self.settings.insert(kind.into(), (option, 0));
                 }
                 kinds.insert(kind);
