@@ -99,7 +99,8 @@ impl Call {
     }
 }
 
-/// Largest number of calls without a name that may be reads or writes, as a share of the known ones.
+/// Largest number of calls without a name for which reads, or writes, are known: as a share of the
+/// reads, or writes.
 const MAX_UNNAMED: f64 = 0.01;
 
 /// Returns the calls of a kind. `None`: there are none, or their number is not known.

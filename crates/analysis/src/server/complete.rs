@@ -84,7 +84,7 @@ impl PartyDeltas {
             cpu_s: cpu_s.map(|cpu_s| (cpu_s - threads.live_threads_cpu_s()).max(0.0)),
             unknown: Vec::new(),
         };
-        if cpu_s.is_none() && !last.threads.is_empty() && !counts_cpu(first) {
+        if cpu_s.is_none() && !last.threads.is_empty() && first.cgroup.is_none() {
             unread.unknown.push("CPU time");
         }
         ended.correct_faults(&mut threads, &mut unread.unknown);
@@ -92,12 +92,6 @@ impl PartyDeltas {
         let unread = Some(unread).filter(|unread| !unread.unknown.is_empty());
         PartyDeltas { threads, cpu_s, split, unread }
     }
-}
-
-/// Whether the party has a control group that counts CPU time. A group that another program created
-/// may lack that counter (cgroup v1 without `cpuacct`).
-fn counts_cpu(sample: &PartySample<'_>) -> bool {
-    sample.cgroup.is_some_and(|cgroup| cgroup.cpu_ns.is_some())
 }
 
 /// Threads and processes that ended between samples, as far as they are known.
@@ -165,7 +159,7 @@ impl EndedBetweenSamples {
         first: &PartySample<'_>,
         last: &PartySample<'_>,
     ) -> Option<f64> {
-        if counts_cpu(first) || last.threads.is_empty() {
+        if first.cgroup.is_some() || last.threads.is_empty() {
             return cpu_between(first, last);
         }
         // The probes saw the ends of threads and processes.
@@ -213,9 +207,8 @@ impl EndedBetweenSamples {
         let skew_s = |cpu_s: f64| SKEW_S + cpu_s / seconds * first.took_ns as f64 / 1e9;
         let is_unread = match (cpu_s, unread_s) {
             (Some(cpu_s), Some(unread_s)) => unread_s > MAX_UNREAD * cpu_s + skew_s(cpu_s),
-            // A counter of the group that could not be read does not show whether threads are
-            // missing.
-            _ => !counts_cpu(first),
+            // A group that does not count CPU time does not show whether threads are missing.
+            _ => first.cgroup.is_none() && !last.threads.is_empty(),
         };
         let switches = threads.switches().unwrap_or(0) as f64;
         let probed_ends = threads.ended;

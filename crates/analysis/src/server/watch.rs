@@ -264,6 +264,14 @@ impl WatchRecord {
     }
 }
 
+/// Returns a sample whose control group counts CPU time, or that has no group. A group that another
+/// program created may lack that counter (cgroup v1 without `cpuacct`). Its processes then count as
+/// those of a server without a group.
+fn with_cpu_source(sample: PartySample<'_>) -> PartySample<'_> {
+    let cgroup = sample.cgroup.filter(|cgroup| cgroup.cpu_ns.is_some());
+    PartySample { cgroup, ..sample }
+}
+
 /// Returns the use of the subject between two samples. `began_ns`: instant of the first reading.
 /// `None`: a sample lacks the subject, or both have the same instant.
 #[must_use]
@@ -271,7 +279,8 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
     let (first, last) =
         (&PartySample::new(first, Party::SUBJECT)?, &PartySample::new(last, Party::SUBJECT)?);
     let seconds = last.at_ns.checked_sub(first.at_ns).filter(|ns| *ns > 0)? as f64 / 1e9;
-    let PartyDeltas { mut threads, cpu_s, split, .. } = PartyDeltas::new(&[first, last], None);
+    let PartyDeltas { mut threads, cpu_s, split, .. } =
+        PartyDeltas::new(&[&with_cpu_source(*first), &with_cpu_source(*last)], None);
     threads.add_unattributed(cpu_s);
     // The probes observe a process that joined only from its first sample on.
     let is_observed_from_start = !last.used.has_joined;

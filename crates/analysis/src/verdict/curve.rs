@@ -14,7 +14,7 @@ use dyno_archive::plan::LoadModel;
 use dyno_archive::sample::ThreadState;
 use serde_json::json;
 
-use super::limiter::Limiter;
+use super::limiter::{Limiter, filling_interrupt_s};
 use super::polling::{idle_waits, polling_evidence};
 use super::resource::{Confidence, Resource};
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE};
@@ -520,7 +520,8 @@ impl Curve {
 }
 
 /// Returns the confidence in a queue that no other rule names. It is high if threads wait for
-/// peers, or are not observed, and requests do not wait for a timer.
+/// peers, or are not observed, and requests wait neither for a timer nor for a CPU that interrupts
+/// may have filled.
 fn elsewhere_confidence(server: &ServerUse) -> Confidence {
     let may_wait_for_timers =
         server.calls.as_ref().and_then(idle_waits).is_some_and(|n| n >= TIMERS_PER_RESPONSE);
@@ -528,7 +529,8 @@ fn elsewhere_confidence(server: &ServerUse) -> Confidence {
         .working
         .as_ref()
         .is_none_or(|serving| serving.share(ThreadState::Network) >= PEER_SHARE);
-    if waits_for_peers && !may_wait_for_timers { Confidence::High } else { Confidence::Medium }
+    let is_sure = waits_for_peers && !may_wait_for_timers && filling_interrupt_s(server).is_none();
+    if is_sure { Confidence::High } else { Confidence::Medium }
 }
 
 /// Returns the name of a queue, for the beginning of a sentence. `None`: the resource is not a

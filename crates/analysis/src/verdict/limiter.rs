@@ -108,14 +108,17 @@ pub fn limiter(
         .unwrap_or_else(|| weaken_by_interrupts(unknown(load, server), server))
 }
 
-/// Weakens a limiter that needs an idle server CPU, if interrupts that are billed to no program may
-/// have filled it. All interrupts of the machine may have run on the server's CPUs.
+/// Returns the CPU seconds of interrupts that are billed to no program, if they may have filled the
+/// server's CPUs. All interrupts of the machine may have run on these CPUs.
+pub(super) fn filling_interrupt_s(server: &ServerUse) -> Option<f64> {
+    let interrupt_s = server.interrupt_s.filter(|s| *s > 0.0)?;
+    let may_be_full = server.cpu_utilisation? + interrupt_s / server.cpu_allowed_s? >= SERVER_IDLE;
+    may_be_full.then_some(interrupt_s)
+}
+
+/// Weakens a limiter that needs an idle server CPU, if interrupts may have filled it.
 fn weaken_by_interrupts(limiter: Limiter, server: &ServerUse) -> Limiter {
-    let hidden_s = server.interrupt_s.filter(|s| *s > 0.0).zip(server.cpu_allowed_s);
-    let may_be_full = |(interrupt_s, allowed_s): &(f64, f64)| {
-        server.cpu_utilisation.is_some_and(|used| used + interrupt_s / allowed_s >= SERVER_IDLE)
-    };
-    let Some((interrupt_s, _)) = hidden_s.filter(may_be_full) else { return limiter };
+    let Some(interrupt_s) = filling_interrupt_s(server) else { return limiter };
     let doubt = format!(
         " Interrupts used {interrupt_s:.2} s of this machine's CPU time in {:.2} s. This kernel \
          bills them to no program, so the server's CPUs may have been full.",
@@ -237,7 +240,8 @@ fn offered_rate(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             .map_or(String::new(), |t| format!(" The server was {}.", throttling_clause(t)));
         let changes = if load.config.rate.is_none() { " on average" } else { "" };
         let sentence = format!(
-            "The offered rate: the server kept up with {} requests per second{changes}{}{}.{polls}{throttled}",
+            "The offered rate: the server kept up with {} requests per second{changes}{}{}.{polls}\
+             {throttled}",
             rate_text(pace.offered_rps()),
             pace.stretch_text(),
             server

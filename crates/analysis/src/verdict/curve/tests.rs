@@ -334,6 +334,20 @@ fn queue_with_timers_is_not_certain() {
     assert_eq!(revise_with(&steps, timers(0.5)), [(Elsewhere, Medium); 2]);
 }
 
+/// Interrupts that are billed to no program may have filled the server's CPU.
+#[test]
+fn queue_with_many_interrupts_is_not_certain() {
+    let steps = [(1, 50.0, 0.02, Concurrency, Medium), (8, 50.0, 0.02, Concurrency, Medium)];
+    let interrupts = |seconds: f64| {
+        move |t: &mut TrialResult| {
+            t.server.cpu_allowed_s = Some(1.0);
+            t.server.interrupt_s = Some(seconds);
+        }
+    };
+    assert_eq!(revise_with(&steps, interrupts(0.7)), [(Elsewhere, High); 2]);
+    assert_eq!(revise_with(&steps, interrupts(0.74)), [(Elsewhere, Medium); 2]);
+}
+
 /// The threads of 32 connections wake up at the same time and wait for a CPU, but requests take no
 /// longer.
 #[test]
