@@ -180,7 +180,7 @@ fn entries(sample: &Sample) -> impl Iterator<Item = u64> {
 mod tests {
     use super::*;
     use crate::fixture::record_with_threads;
-    use dyno_archive::drops::{BacklogUse, TcpMemoryUse};
+    use dyno_archive::host::{BacklogUse, TcpMemoryUse};
     use dyno_archive::machine::MachineUse;
 
     fn network_with_tracking(entries: u64, dropped: u64) -> NetworkUse {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::sample::{DiskUse, HostUse, LinkUse};
+use dyno_archive::host::{DiskUse, HostUse, LinkUse};
 use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -193,8 +193,8 @@ fn other_processes(record: &LoadRecord) -> Option<Vec<OtherCpu>> {
 mod tests {
     use super::*;
     use crate::fixture::record_with_threads;
+    use dyno_archive::host::PressureUse;
     use dyno_archive::machine::{MachineUse, OtherUse};
-    use dyno_archive::sample::PressureUse;
 
     #[test]
     fn machine_result_is_between_window_edges() {

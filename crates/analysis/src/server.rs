@@ -13,9 +13,10 @@ pub mod watch;
 
 use std::collections::BTreeMap;
 
+use dyno_archive::host::HostUse;
 use dyno_archive::sample::{
-    CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, Party, PartyUse, ProcessUse,
-    SocketsUse, ThreadUse,
+    CallsUse, CgroupUse, EndedThreads, NetworkUse, Party, PartyUse, ProcessUse, SocketsUse,
+    ThreadUse,
 };
 use dyno_archive::{LoadRecord, Sample};
 use schemars::JsonSchema;

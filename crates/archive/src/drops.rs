@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::host::{BacklogUse, TcpMemoryUse};
 use crate::sample::NetworkUse;
 
 /// Connection tracking of one network (`/proc/net/stat/nf_conntrack`): sums since the machine
@@ -17,27 +18,6 @@ pub struct TrackingUse {
     pub evicted: u64,
     /// Packets dropped because their entry was not accepted into the table.
     pub insert_failed: u64,
-}
-
-/// Queues of received packets, all CPUs together (`/proc/net/softnet_stat`). Loopback uses them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BacklogUse {
-    pub processed: u64,
-    /// Packets dropped because the queue of their CPU was full (`net.core.netdev_max_backlog`).
-    pub dropped: u64,
-    /// Number of times that work remained in the queue when its time budget was used up.
-    pub squeezed: u64,
-}
-
-/// Memory of all TCP sockets at one instant, and its limits (`net.ipv4.tcp_mem`), in pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TcpMemoryUse {
-    pub pages: u64,
-    /// Size above which the kernel shrinks the buffers of sockets.
-    pub pressure_pages: u64,
-    /// Size above which the kernel drops packets and aborts connections.
-    #[serde(rename = "most_pages")]
-    pub max_pages: u64,
 }
 
 /// Counters of drops on the path of a load. `None`: the kernel does not report the counter.
@@ -67,18 +47,6 @@ impl TrackingUse {
             dropped: self.dropped.saturating_sub(earlier.dropped),
             evicted: self.evicted.saturating_sub(earlier.evicted),
             insert_failed: self.insert_failed.saturating_sub(earlier.insert_failed),
-        }
-    }
-}
-
-impl BacklogUse {
-    /// Returns the growth of the counters since an earlier reading.
-    #[must_use]
-    pub const fn growth_since(self, earlier: BacklogUse) -> BacklogUse {
-        BacklogUse {
-            processed: self.processed.saturating_sub(earlier.processed),
-            dropped: self.dropped.saturating_sub(earlier.dropped),
-            squeezed: self.squeezed.saturating_sub(earlier.squeezed),
         }
     }
 }

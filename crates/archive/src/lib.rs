@@ -17,6 +17,7 @@ pub mod dir;
 pub mod drops;
 pub mod facts;
 pub mod hint;
+pub mod host;
 pub mod interval;
 pub mod limits;
 pub mod load;

@@ -4,19 +4,19 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use dyno_archive::host::{DiskUse, HostUse, LinkUse, PressureUse};
 use dyno_archive::machine::{CpuUse, HeatUse};
-use dyno_archive::sample::{DiskUse, HostUse, LinkUse, PressureUse};
 
 use crate::files::Files;
 use crate::proc::tick_ns;
-use crate::{Reads, facts, path, read, read_number};
+use crate::{Reads, accounting, path, read, read_number};
 
 pub(crate) fn counters(reads: Reads, files: &Files) -> Option<HostUse> {
     let times = parse(&files.read("/proc/stat")?, tick_ns(), &FIRST_TICKS)?;
     let host = HostUse {
         pressure: pressure(|resource| files.read(format!("/proc/pressure/{resource}"))),
         frequency_khz: frequency_khz(files),
-        interrupt_ns: times.interrupt_ns.filter(|_| facts::excludes_interrupts()),
+        interrupt_ns: times.interrupt_ns.filter(|_| accounting::excludes_interrupts()),
         ..times
     };
     if reads == Reads::WithoutNetworksAndDisks {

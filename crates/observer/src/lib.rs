@@ -6,6 +6,7 @@
 //! Parsers take text or folders as parameters, so that other kernels are tested with fixtures.
 #![forbid(unsafe_code)]
 
+mod accounting;
 pub mod binary;
 pub mod cgroup;
 mod clock;

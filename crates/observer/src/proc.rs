@@ -305,7 +305,7 @@ pub fn process_list() -> ProcessList {
 /// apart (`irqtime_account_process_tick` in kernel/sched/cputime.c).
 #[must_use]
 pub fn kernel_time_between(before: &ProcessList, after: &ProcessList) -> Option<u64> {
-    kernel_time(before, after, crate::facts::excludes_interrupts())
+    kernel_time(before, after, crate::accounting::excludes_interrupts())
 }
 
 fn kernel_time(before: &ProcessList, after: &ProcessList, without_softirqs: bool) -> Option<u64> {

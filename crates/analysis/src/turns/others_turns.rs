@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use dyno_archive::sample::{HostUse, PressureUse, StateTimes, ThreadState, ThreadUse};
+use dyno_archive::host::{HostUse, PressureUse};
+use dyno_archive::sample::{StateTimes, ThreadState, ThreadUse};
 use dyno_archive::{LoadRecord, Party, Sample};
 
 use super::Turns;

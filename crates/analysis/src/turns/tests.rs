@@ -1,5 +1,6 @@
+use dyno_archive::host::{HostUse, PressureUse};
 use dyno_archive::outcome::Outcome;
-use dyno_archive::sample::{CgroupUse, HostUse, OtherPartiesUse, PartyUse, PressureUse, ThreadUse};
+use dyno_archive::sample::{CgroupUse, OtherPartiesUse, PartyUse, ThreadUse};
 
 use super::*;
 use crate::fixture;

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::FileCheck;
+use crate::host::{HostUse, PressureUse};
 use crate::sample::{
-    CallUse, CallsUse, CgroupUse, EndedThreads, HostUse, NetworkUse, PressureUse, ProcessUse,
-    SchedulerRecord, ThreadUse,
+    CallUse, CallsUse, CgroupUse, EndedThreads, NetworkUse, ProcessUse, SchedulerRecord, ThreadUse,
 };
 use crate::{Party, Sample};
 

@@ -80,7 +80,8 @@ impl ChosenProfile<'_> {
             })?;
         if let Some(reason) = &profile.failure {
             return Err(bad(format!(
-                "{}: has no profile of trial {trial}: {reason}\nhint: name another trial (`--trial`)",
+                "{}: has no profile of trial {trial}: {reason}\nhint: name another trial \
+                 (`--trial`)",
                 path.display()
             )));
         }

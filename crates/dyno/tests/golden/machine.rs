@@ -9,10 +9,11 @@ use std::path::Path;
 
 use dyno_archive::dir::{Run, RunHeader, SCHEMA};
 use dyno_archive::facts::CgroupVersion;
+use dyno_archive::host::HostUse;
 use dyno_archive::load::TlsUse;
 use dyno_archive::plan::{Build, Launch, Plan, Subject};
 use dyno_archive::sample::{
-    CallUse, CallsUse, CgroupUse, HostUse, Party, PartyUse, SchedulerRecord, StateTimes, ThreadUse,
+    CallUse, CallsUse, CgroupUse, Party, PartyUse, SchedulerRecord, StateTimes, ThreadUse,
 };
 use dyno_archive::start::{Failure, FailureKind, PartStart, StartRecord, Startup, StopRecord};
 use dyno_archive::trial::CheckResult;

@@ -18,6 +18,7 @@ use std::sync::{Arc, Once};
 
 use dyno_analysis::verdict::Resource;
 use dyno_archive::dir::{Run, RunHeader, SCHEMA};
+use dyno_archive::host::HostUse;
 use dyno_archive::load::ClientUse;
 use dyno_archive::plan::{
     self, Arm, Arrivals, Body, Conditions, Launch, Limits, Load, Marker, Order, Placement, Plan,
@@ -26,8 +27,7 @@ use dyno_archive::plan::{
 use dyno_archive::probe::ProbesUse;
 use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::sample::{
-    CallUse, CallsUse, CgroupUse, HostUse, Party, PartyUse, Sample, SchedulerRecord, StateTimes,
-    ThreadUse,
+    CallUse, CallsUse, CgroupUse, Party, PartyUse, Sample, SchedulerRecord, StateTimes, ThreadUse,
 };
 use dyno_archive::start::{
     Failure, FailureKind, PartStart, StartRecord, Startup, StopRecord, WarmUp, WarmUpEnd,

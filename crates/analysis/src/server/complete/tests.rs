@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use dyno_archive::host::HostUse;
 use dyno_archive::sample::{
-    CgroupUse, EndedThreads, HostUse, Party, PartyUse, ProcessUse, SchedulerRecord, StateTimes,
-    ThreadState, ThreadUse,
+    CgroupUse, EndedThreads, Party, PartyUse, ProcessUse, SchedulerRecord, StateTimes, ThreadState,
+    ThreadUse,
 };
 use dyno_archive::{LoadRecord, Sample};
 

@@ -1,7 +1,7 @@
 //! Test cases: caveats about counts and other contents of a load's record.
 
 use dyno_archive::Protocol;
-use dyno_archive::drops::BacklogUse;
+use dyno_archive::host::BacklogUse;
 use dyno_archive::load::Http2Use;
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Request;

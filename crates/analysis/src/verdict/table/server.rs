@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use dyno_archive::host::HostUse;
 use dyno_archive::load::TcpCounters;
 use dyno_archive::machine::{HeatUse, OtherUse};
 use dyno_archive::probe::{Probe, RefusedProbe};
 use dyno_archive::runtime::RuntimeReading;
-use dyno_archive::sample::{CgroupUse, HostUse, NetworkUse, Party, PartyUse};
+use dyno_archive::sample::{CgroupUse, NetworkUse, Party, PartyUse};
 
 use super::Case;
 use super::world::{MS, S, TrialWorld};

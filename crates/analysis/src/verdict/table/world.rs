@@ -2,14 +2,15 @@
 //! Cases change it, so that each shows only what differs.
 
 use dyno_archive::drops::{PathUse, TrackingUse};
+use dyno_archive::host::{HostUse, LinkUse};
 use dyno_archive::interval::Interval;
 use dyno_archive::load::{Connections, TcpCounters, UnansweredAges};
 use dyno_archive::machine::{CpuUse, HeatUse, MachineUse};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step, Workload};
 use dyno_archive::sample::{
-    CallUse, CallsUse, CgroupUse, HostUse, LinkUse, NetworkUse, Party, PartyUse, SchedulerRecord,
-    SocketsUse, StateTimes, ThreadState, ThreadUse,
+    CallUse, CallsUse, CgroupUse, NetworkUse, Party, PartyUse, SchedulerRecord, SocketsUse,
+    StateTimes, ThreadState, ThreadUse,
 };
 use dyno_archive::start::{StartRecord, WarmUpEnd};
 use dyno_archive::times::Recording;
