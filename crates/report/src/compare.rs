@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use dyno_analysis::compare::{
     CellRepeats, ComparisonAnswer, ComparisonResult, ComparisonRow, GateResult, GateState,
-    OnUndecided, RunDifference, SideResult,
+    OnUndecided, RunDifference, RunProblem, SideResult,
 };
 use dyno_analysis::metric::Metric;
 use maud::{Markup, html};
@@ -82,6 +82,12 @@ pub(crate) fn answer_text(answer: &ComparisonAnswer) -> String {
     format!("{subjects}, {}, {}: {}", answer.workload, label_in_words(answer.step), answer.sentence)
 }
 
+/// Returns the problems of the run that measured both sides, and the repeats that are excluded.
+fn warnings(compared: &ComparisonResult) -> impl Iterator<Item = String> {
+    let problems = compared.run_problems.iter().map(|problem| problem.sentence.clone());
+    problems.chain(uncounted_repeats(compared))
+}
+
 /// Describes per cell the repeats that are excluded: `nginx, plaintext, 64 connections: 7 of 14
 /// repeats of B are excluded (the server failed: 7)`.
 fn uncounted_repeats(compared: &ComparisonResult) -> impl Iterator<Item = String> {
@@ -152,14 +158,16 @@ pub fn text(compared: &ComparisonResult, style: Style) -> String {
     for difference in &compared.differences {
         line(&format!("! The sides differ in {}", difference_text(difference)));
     }
-    uncounted_repeats(compared).for_each(|text| line(&format!("! {text}")));
+    warnings(compared).for_each(|text| line(&format!("! {text}")));
     let _ = writeln!(out);
     for answer in &compared.answers {
         let _ = writeln!(out, "{}", terminal::escape_line(&answer_text(answer)));
     }
-    let mut table = vec![HEAD.map(String::from).to_vec()];
-    table.extend(compared.rows.iter().map(cells));
-    let _ = writeln!(out, "\n{}", align(&table, style));
+    if !compared.rows.is_empty() {
+        let mut table = vec![HEAD.map(String::from).to_vec()];
+        table.extend(compared.rows.iter().map(cells));
+        let _ = writeln!(out, "\n{}", align(&table, style));
+    }
     for gate in &compared.gates {
         let _ = writeln!(out, "{}", terminal::escape_line(&gate_text(compared, gate)));
     }
@@ -179,7 +187,7 @@ fn markdown(compared: &ComparisonResult) -> String {
     for difference in &compared.differences {
         item(&format!("The sides differ in {}", difference_text(difference)));
     }
-    uncounted_repeats(compared).for_each(|text| item(&text));
+    warnings(compared).for_each(|text| item(&text));
     compared.gates.iter().for_each(|gate| item(&gate_text(compared, gate)));
     compared.answers.iter().for_each(|answer| item(&answer_text(answer)));
     let table = markdown::table(&HEAD, compared.rows.iter().map(cells));
@@ -188,19 +196,24 @@ fn markdown(compared: &ComparisonResult) -> String {
     format!("{out}\n{table}\n{notes}")
 }
 
-/// Renders a test case per gate, or per row without gates. An undecided gate is an error, or
-/// skipped if it may pass, so that the file agrees with the exit status. Repeats that are excluded
-/// are in the output of the suite.
+/// Renders a test case per problem of the run, and per gate, or per row without gates. An undecided
+/// gate is an error, or skipped if it may pass, so that the file agrees with the exit status.
+/// Repeats that are excluded are in the output of the suite.
 fn junit(compared: &ComparisonResult) -> String {
-    let cases: Vec<String> = match compared.gates.is_empty() {
-        true => compared.rows.iter().map(row_test_case).collect(),
-        false => compared.gates.iter().map(|gate| gate_test_case(compared, gate)).collect(),
-    };
+    let mut cases: Vec<String> = compared.run_problems.iter().map(run_test_case).collect();
+    match compared.gates.is_empty() {
+        true => cases.extend(compared.rows.iter().map(row_test_case)),
+        false => cases.extend(compared.gates.iter().map(|gate| gate_test_case(compared, gate))),
+    }
+    let invalid = compared.run_problems.iter().filter(|problem| problem.is_invalid).count();
+    let incomplete = compared.run_problems.len() - invalid;
     let missed = compared.gates.iter().filter(|gate| gate.state == GateState::Missed).count();
-    let (errors, skipped) = match compared.on_undecided {
+    let failures = missed + invalid;
+    let (undecided, skipped) = match compared.on_undecided {
         OnUndecided::Fail => (compared.undecided, 0),
         OnUndecided::Pass => (0, compared.undecided),
     };
+    let errors = undecided + incomplete;
     let output: Vec<String> =
         uncounted_repeats(compared).chain(compared.notes.iter().cloned()).collect();
     let output = match output.is_empty() {
@@ -209,11 +222,16 @@ fn junit(compared: &ComparisonResult) -> String {
     };
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"dyno compare\" tests=\"{}\" \
-         failures=\"{missed}\" errors=\"{errors}\" skipped=\"{skipped}\">\n{}{output}\
+         failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\">\n{}{output}\
          </testsuite>\n",
         cases.len(),
         cases.concat()
     )
+}
+
+fn run_test_case(problem: &RunProblem) -> String {
+    let tag = if problem.is_invalid { "failure" } else { "error" };
+    test_case("the run of both revisions", Some((tag, &problem.sentence)))
 }
 
 fn row_test_case(row: &ComparisonRow) -> String {
@@ -282,7 +300,7 @@ fn html_page(compared: &ComparisonResult) -> String {
         header { p.brand { "dyno compare" } h1 { (title) } }
         p { (side_text("A", &compared.a)) }
         p { (side_text("B", &compared.b)) }
-        @for text in uncounted_repeats(compared) { p.note { (text) } }
+        @for text in warnings(compared) { p.note { (text) } }
         h2 { "Summary" }
         ul { @for answer in &compared.answers { li { (answer_text(answer)) } } }
         @if !compared.differences.is_empty() {

@@ -115,6 +115,18 @@ pub struct ComparisonResult {
     pub repeats: Vec<CellRepeats>,
     /// For each server of both sides, in how many starts it failed, over all of its cells.
     pub starts: Vec<ServerStarts>,
+    /// Problems of the run that measured both sides (`--rev`). They decide the exit status unless a
+    /// gate is missed. Empty for runs that were read.
+    pub run_problems: Vec<RunProblem>,
+}
+
+/// A problem of the run that measured both sides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RunProblem {
+    pub sentence: String,
+    /// Whether a revision is not valid (exit status 1). Otherwise the run is incomplete (3).
+    #[serde(rename = "invalid")]
+    pub is_invalid: bool,
 }
 
 impl ComparisonResult {
@@ -275,6 +287,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
         gates,
         repeats,
         starts,
+        run_problems: Vec::new(),
     }
 }
 

@@ -319,10 +319,16 @@ fn contract_broken_after_last_step_fails_comparison() {
         "repository/suite.toml",
         "--repeats",
         "1",
+        "--format",
+        "junit",
     ]);
     let printed = text(&output);
     assert_eq!(output.status.code(), Some(1), "{printed}");
     assert!(printed.contains("web@main: responded incorrectly: check \"json"), "{printed}");
+    // The XML agrees with the exit status.
+    let failure = "name=\"the run of both revisions\"><failure message=\"web@main: responded \
+                   incorrectly: check &quot;json";
+    assert!(printed.contains(failure) && printed.contains(" failures=\"1\" "), "{printed}");
     sandbox.assert_nothing_is_left();
     let report = sandbox.report();
     for trial in report["trials"].as_array().unwrap() {

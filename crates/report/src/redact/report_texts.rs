@@ -170,5 +170,7 @@ pub(super) fn comparison_sentences(
         let causes = cell.a.not_counted.iter_mut().chain(&mut cell.b.not_counted);
         causes.map(|cause| &mut cause.reason).chain(&mut cell.sentence)
     });
-    differences.chain(&mut compared.notes).chain(answers).chain(rows).chain(gates).chain(repeats)
+    let problems = compared.run_problems.iter_mut().map(|problem| &mut problem.sentence);
+    let of_rows = answers.chain(rows).chain(gates).chain(repeats);
+    differences.chain(&mut compared.notes).chain(problems).chain(of_rows)
 }

@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use dyno_analysis::Report;
-use dyno_analysis::compare::{ComparisonOptions, GateOutcome, Side, compare};
+use dyno_analysis::compare::{
+    ComparisonOptions, ComparisonResult, GateOutcome, RunProblem, Side, compare,
+};
 use dyno_analysis::subject::{SubjectFailure, SubjectResult};
+use dyno_archive::RunDir;
 use dyno_archive::plan::{Plan, Revision};
 use dyno_archive::start::FailureKind;
 use dyno_launch::guard::Guard;
@@ -74,55 +77,70 @@ pub(super) fn run(
     temporary_builds.record_builds(&planned.plan);
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress)?;
     progress.end();
+    write_comparison(args, comparison_options, &dir, ended)
+}
+
+/// Compares the revisions that a run measured, and writes the result. Returns the exit status.
+fn write_comparison(
+    args: &CompareArgs,
+    comparison_options: &ComparisonOptions,
+    dir: &RunDir,
+    ended: RunEnd,
+) -> anyhow::Result<Exit> {
     let run = dir.read()?;
     let report = dyno_analysis::report::report(&run);
-    write_all(&dir, &report)?;
+    write_all(dir, &report)?;
     let folder = terminal::quote(&dir.path().display().to_string());
     let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
-    let compared = compare(side(0), side(1), comparison_options);
     let is_complete = completeness(&run, &report) == RunCompleteness::Complete;
-    let problem = invalid_reason(&report);
     let has_failed = report.subjects.iter().any(|subject| !subject.failures.is_empty());
     let is_cut = ended == RunEnd::Interrupted;
-    print_gaps(&folder, is_cut, is_complete, has_failed, problem.as_deref());
-    let written =
-        if compared.rows.is_empty() { Ok(()) } else { write(args, &compared, [&report; 2]) };
-    super::super::print_saved(&dir, "The run is saved.");
+    let invalid_reason = invalid_reason(&report);
+    let run_problems = run_problems(is_cut, is_complete, has_failed, invalid_reason.as_deref());
+    let compared =
+        ComparisonResult { run_problems, ..compare(side(0), side(1), comparison_options) };
+    for RunProblem { sentence, .. } in &compared.run_problems {
+        terminal::say(&format!("\n{sentence}\nhint: see the details with: dyno report {folder}"));
+    }
+    let is_empty = compared.rows.is_empty();
+    let written = if is_empty && compared.run_problems.is_empty() {
+        Ok(())
+    } else {
+        write(args, &compared, [&report; 2])
+    };
+    super::super::print_saved(dir, "The run is saved.");
     written?;
     let ending = Ending {
-        is_cut: ended == RunEnd::Interrupted || !can_start(&run.header.plan),
-        is_complete: is_complete && !compared.rows.is_empty() && !has_failed,
-        is_wrong: problem.is_some(),
+        is_cut: is_cut || !can_start(&run.header.plan),
+        is_complete: is_complete && !is_empty && !has_failed,
+        is_wrong: invalid_reason.is_some(),
         misses: compared.outcome() == GateOutcome::Missed,
     };
     Ok(ending.exit().unwrap_or_else(|| exit(&compared)))
 }
 
-/// Prints the reasons why the comparison is incomplete or in doubt. `folder`: the quoted folder of
-/// the run.
-fn print_gaps(
-    folder: &str,
+/// Returns the reasons why the comparison is not valid, incomplete or in doubt. `invalid_reason`:
+/// why a revision is not valid.
+fn run_problems(
     is_cut: bool,
     is_complete: bool,
     has_failed: bool,
-    problem: Option<&str>,
-) {
+    invalid_reason: Option<&str>,
+) -> Vec<RunProblem> {
+    let incomplete = |sentence: &str| RunProblem { sentence: sentence.into(), is_invalid: false };
     // An interrupted run has no results of a revision that it did not reach.
-    if let Some(problem) = problem.filter(|_| !is_cut) {
-        terminal::say(&format!("\n{problem}\nhint: see the reason with: dyno report {folder}"));
-    }
-    if !is_complete {
-        let reason = if is_cut { "it was interrupted" } else { "a revision failed" };
-        terminal::say(&format!(
-            "\nThe run is incomplete: {reason}\nhint: see the details with: dyno report {folder}"
-        ));
-    }
-    if has_failed && is_complete && problem.is_none() {
-        terminal::say(&format!(
-            "\nA server failed in some of its starts\nhint: see the reason with: dyno report \
-             {folder}"
-        ));
-    }
+    let invalid = invalid_reason
+        .filter(|_| !is_cut)
+        .map(|reason| RunProblem { sentence: reason.into(), is_invalid: true });
+    let gap = match (is_complete, is_cut) {
+        (false, true) => Some("The run is incomplete: it was interrupted"),
+        (false, false) => Some("The run is incomplete: a revision failed"),
+        (true, _) if has_failed && invalid_reason.is_none() => {
+            Some("A server failed in some of its starts")
+        }
+        (true, _) => None,
+    };
+    invalid.into_iter().chain(gap.map(incomplete)).collect()
 }
 
 /// Whether each revision was built and can run on this machine.
