@@ -206,7 +206,9 @@ impl RowRatios {
         };
         let peak_ratio = |bound: PeakBound| {
             let is_known = row.peak_bound() == bound && base.peak_bound() == PeakBound::Exact;
-            ratio(OverviewRow::max_rps).filter(|_| is_known)
+            // No server serves more than is offered.
+            let are_capacities = row.shows_capacity() && base.shows_capacity();
+            ratio(OverviewRow::max_rps).filter(|_| is_known && are_capacities)
         };
         RowRatios {
             peak_rps: peak_ratio(PeakBound::Exact),

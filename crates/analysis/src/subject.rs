@@ -311,12 +311,15 @@ fn failures(
         log_of: None,
         log_tail: None,
     });
-    // A failure that was not the subject's fault is dropped if the next start of the same launch
+    // A failure that was not the subject's fault is dropped if a later start of the same launch
     // succeeded.
     let is_superseded = |s: &StartRecord, failure: &Failure| {
         let later = |other: &&&StartRecord| other.launch == s.launch && other.start > s.start;
         !failure.kind.is_caused_by_subject()
-            && starts.iter().find(later).is_some_and(|other| other.failure.is_none())
+            && starts
+                .iter()
+                .filter(later)
+                .any(|other| other.failure.is_none() && !other.was_killed())
     };
     let start_failure = |s: &&StartRecord| {
         if s.failure.as_ref().is_some_and(|failure| is_superseded(s, failure)) {
@@ -605,6 +608,8 @@ mod tests {
         let reported = |repeat: u32, start: usize| (repeat, format!("start {start}"));
         assert_eq!(failures_after(&[((1, 0), Some(Harness))]), [reported(1, 0)]);
         assert_eq!(failures_after(&[((1, 0), Some(Harness)), ((1, 0), None)]), []);
+        let repaired = [((1, 0), Some(Harness)), ((1, 0), Some(Interrupted)), ((1, 0), None)];
+        assert_eq!(failures_after(&repaired), [], "the first resume was interrupted");
         assert_eq!(
             failures_after(&[((1, 0), Some(BackendFailed)), ((1, 0), Some(Crashed))]),
             [reported(1, 0), reported(1, 1)]

@@ -201,10 +201,12 @@ impl TrialResult {
     /// evidence of a low capacity.
     #[must_use]
     pub fn is_inconclusive(&self) -> bool {
-        const SERVER_CODES: [Code; 2] = [Code::FellBack, Code::LongerThanWindow];
+        // Requests also take long while the machine drops packets or a back end has failed.
+        let is_slow = self.is_refused_for(&[Code::LongerThanWindow]) && !self.has_excuse();
         self.is_unexpectedly_invalid()
             && !self.is_servers_fault()
-            && !self.is_refused_for(&SERVER_CODES)
+            && !self.is_refused_for(&[Code::FellBack])
+            && !is_slow
     }
 
     fn is_refused_for(&self, codes: &[Code]) -> bool {
@@ -387,6 +389,7 @@ mod tests {
     use dyno_archive::outcome::Outcome;
     use dyno_archive::plan::{self, Limits};
     use dyno_archive::start::{LimitKind, LimitReadBack};
+    use serde_json::json;
 
     use super::*;
     use crate::fixture::{self, five_block_report};
@@ -403,6 +406,19 @@ mod tests {
             (shape.connections, shape.streams, shape.pipeline, shape.rate),
             (64, 1, 1, None)
         );
+    }
+
+    #[test]
+    fn slow_requests_with_excuse_are_inconclusive() {
+        let mut trial = five_block_report().trials.remove(0);
+        trial.valid = false;
+        let invalid = |code| Caveat::new(code, Severity::Invalid, String::new(), json!({}));
+        trial.caveats = vec![invalid(Code::LongerThanWindow)];
+        assert!(!trial.is_inconclusive(), "a slow server");
+        trial.caveats.push(invalid(Code::DroppedPackets));
+        assert!(trial.is_inconclusive(), "the machine dropped its packets");
+        trial.caveats.push(invalid(Code::FellBack));
+        assert!(!trial.is_inconclusive(), "another protocol");
     }
 
     #[test]

@@ -85,16 +85,20 @@ impl StartRecord {
     }
 
     /// Whether the contract was checked before the load and, because of an interrupt or because
-    /// dyno was killed, not after it. Archives without `began_ns` do not show that dyno was killed.
+    /// dyno was killed, not after it.
     #[must_use]
     pub fn lacks_final_check(&self) -> bool {
         let has_contract = |part: &PartStart| part.checks_before.iter().any(|c| !c.is_lifecycle);
         let is_unchecked = |part: &PartStart| has_contract(part) && part.checks_after.is_empty();
-        let has_ended_early = match &self.failure {
-            Some(failure) => failure.kind == FailureKind::Interrupted,
-            None => self.began_ns.is_some() && self.ended_ns.is_none(),
-        };
-        has_ended_early && self.subject().is_some_and(is_unchecked)
+        let is_interrupted =
+            self.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::Interrupted);
+        (is_interrupted || self.was_killed()) && self.subject().is_some_and(is_unchecked)
+    }
+
+    /// Whether dyno was killed during the start. Archives without `began_ns` do not show it.
+    #[must_use]
+    pub const fn was_killed(&self) -> bool {
+        self.failure.is_none() && self.began_ns.is_some() && self.ended_ns.is_none()
     }
 
     /// Returns the protocols over which the server failed a check of its contract before the load,

@@ -151,6 +151,10 @@ fn row_has_ratios_to_baseline() {
     assert_eq!((ratios.response_p50, ratios.response_p99), (Some(10.0), Some(100.0)));
     assert_eq!((ratios.cpu_per_request, ratios.startup), (None, Some(10.0)), "0 divides nothing");
     assert_eq!(rows[2].to_baseline.unwrap().peak_rps, None);
+    let mut offered = rows.clone();
+    offered[0].peak_is_offered = true;
+    compare(&mut offered, &plan);
+    assert_eq!(offered[0].to_baseline.unwrap().peak_rps, None, "a rate is no capacity");
     rows.iter_mut().for_each(|row| row.to_baseline = None);
     plan.duet = [1, 2].into();
     compare(&mut rows, &plan);

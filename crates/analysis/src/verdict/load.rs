@@ -144,14 +144,17 @@ fn littles_law(result: &LoadResult) -> Option<Caveat> {
     })
 }
 
-/// The median response time is longer than the window, so most requests began before it or ended
-/// after it.
+/// The median request took longer than the window, so most requests began before it or ended after
+/// it. Requests without a correct response count with the time that they took or waited.
 fn requests_longer_than_window(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
-    let (times, missing) = response_times(record);
+    let (mut times, missing) = response_times(record);
+    let mut without_age = missing;
+    for ages in record.unanswered.ages.values() {
+        times.add(ages);
+        without_age = without_age.saturating_sub(ages.count());
+    }
     let window_us = result.duration_s * 1e6;
-    let median_us = value_at_quantile(&times, missing, 0.5).map(|ns| ns as f64 / 1e3);
-    // If the median request has no correct response, its wait is at least the longest known wait.
-    let median_us = median_us.or(result.response_time_us.longest_wait)?;
+    let median_us = value_at_quantile(&times, without_age, 0.5)? as f64 / 1e3;
     // A load of a given number of requests ends with its last response.
     let is_longer = median_us > window_us && result.config.requests.is_none() && window_us > 0.0;
     is_longer.then(|| {

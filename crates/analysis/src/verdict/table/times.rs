@@ -187,6 +187,24 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
         near_miss_severity: None,
     },
+    // Requests that failed at once did not take longer than the window.
+    Case {
+        code: Code::LongerThanWindow,
+        severity: Severity::Invalid,
+        message: "(2.00 s and more)",
+        evidence: "{}",
+        trigger: |w| {
+            *w = TrialWorld::with_responses(400);
+            leave_in_flight_for(w, 600, 2 * S);
+        },
+        near_miss: |w| {
+            *w = TrialWorld::with_responses(400);
+            leave_in_flight_for(w, 600, MS);
+            let ages = w.record.unanswered.ages.values_mut().next().unwrap();
+            *ages = build_times(&[(599, MS), (1, 2 * S)]);
+        },
+        near_miss_severity: None,
+    },
     // The bound is twice the service time. p99 is known from 2,000 samples on.
     Case {
         code: Code::Queueing,
