@@ -83,6 +83,10 @@ pub fn completeness(run: &Run, report: &Report) -> RunCompleteness {
     if report.run.searches_missing + report.run.trials_unchecked > 0 {
         return RunCompleteness::Incomplete;
     }
+    // Without a back end, whole subjects are missing.
+    if plan.backends.iter().any(|backend| backend.build_failed.is_some()) {
+        return RunCompleteness::Incomplete;
+    }
     if report.run.answered_after.is_some() {
         return RunCompleteness::Complete;
     }
@@ -93,8 +97,7 @@ pub fn completeness(run: &Run, report: &Report) -> RunCompleteness {
         plan.arms_of(launch).all(|arm| plan.subjects[arm.subject].skipped.is_none())
     };
     let mut required = plan.trials.iter().enumerate().filter(|(_, trial)| takes_part(trial.launch));
-    let is_built = plan.backends.iter().all(|backend| backend.build_failed.is_none());
-    if is_built && required.all(|(i, _)| finished.contains(&i)) {
+    if required.all(|(i, _)| finished.contains(&i)) {
         RunCompleteness::Complete
     } else {
         RunCompleteness::Incomplete

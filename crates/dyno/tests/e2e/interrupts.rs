@@ -130,6 +130,16 @@ fn resume_repeats_steps_without_final_checks() {
         assert!(record["start"].as_u64().unwrap() >= 2, "trial {trial}: {}", record["start"]);
         assert!(record["load"]["slices_ns"].is_array(), "trial {trial} has turns");
     }
+    // A missing trial is measured in turns with its partner, and no other trial is.
+    std::fs::remove_file(run.join("trials/0003.json")).unwrap();
+    let output = sandbox.dyno(&["run", "--resume", path]);
+    assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
+    for trial in 0..4 {
+        let record = json_of(&format!("trials/{trial:04}.json"));
+        let is_repeated = record["start"].as_u64().unwrap() >= 4;
+        assert_eq!(is_repeated, trial % 2 == 1, "trial {trial}: {}", record["start"]);
+        assert!(record["load"]["slices_ns"].is_array(), "trial {trial} has turns");
+    }
     sandbox.assert_nothing_is_left();
 }
 
@@ -260,8 +270,10 @@ fn signal_before_load_ends_with_status_3_and_reason() {
     ];
     for signal_number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         for input in inputs {
-            let mut command = sandbox.command(Path::new(DYNO));
-            command.args(["load", &url, "--expect-contains", "ok", "--no-tui"]).args(input);
+            // `nohup`, under which tests may run, ignores SIGHUP, and dyno keeps that.
+            let mut command = sandbox.command(Path::new("env"));
+            command.args(["--default-signal", DYNO, "load", &url, "--expect-contains", "ok"]);
+            command.arg("--no-tui").args(input);
             let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             let connection = soon(|| listener.accept().ok());
             signal(&child, signal_number);

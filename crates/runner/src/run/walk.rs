@@ -5,7 +5,7 @@ use std::io;
 
 use dyno_analysis::{capacity, report, stopping};
 use dyno_archive::dir::ArchiveError;
-use dyno_archive::plan::{Isolation, Plan};
+use dyno_archive::plan::{Arm, Isolation, Plan};
 use dyno_archive::probe::Probe;
 use dyno_archive::run::Run;
 use dyno_archive::start::{Canary, Failure, FailureKind, PartStart};
@@ -53,11 +53,7 @@ impl Runner<'_> {
             if next != std::mem::replace(&mut block, next) && self.is_answered()? {
                 return Ok(RunEnd::Answered);
             }
-            let unchecked = self.unchecked_points(&launches, &run);
-            let due: Vec<Due> = launches
-                .into_iter()
-                .filter_map(|launch| self.due(launch, &completed, &unchecked))
-                .collect();
+            let due = self.due_of_group(&launches, &completed);
             let mut starts: Vec<Start> =
                 (next_start..).zip(due).map(|(start, due)| due.begin(start)).collect();
             next_start += starts.len();
@@ -76,41 +72,47 @@ impl Runner<'_> {
         Ok(RunEnd::Complete)
     }
 
-    /// Returns the remaining work of a launch. `None`: no work remains, or a subject is
-    /// unavailable.
-    fn due(
-        &self,
-        launch: usize,
-        completed: &CompletedPart<'_>,
-        unchecked: &BTreeSet<(usize, usize)>,
-    ) -> Option<Due> {
-        let refused = capacity::refused_protocols(completed.run, launch);
-        let accepted_trials = || {
-            let of_launch = |t: &usize| self.plan.trials[*t].launch == launch;
-            let is_accepted = |t: &usize| !refused.contains(&self.trial_protocol(*t));
-            (0..self.plan.trials.len()).filter(of_launch).filter(is_accepted)
+    /// Returns the remaining work of launches whose servers are up at once. Their trials are
+    /// measured together, so a point (a workload with a step) that one of them has to measure is
+    /// measured by all. A trial that was measured alone would replace one measured in turns.
+    fn due_of_group(&self, launches: &[usize], completed: &CompletedPart<'_>) -> Vec<Due> {
+        let is_open = |launch: &usize| {
+            let is_built = |arm: &Arm| self.builds.subjects[arm.subject].is_some();
+            !completed.failed.contains(launch) && self.plan.arms_of(*launch).all(is_built)
         };
-        let mut pending: Vec<usize> =
-            accepted_trials().filter(|t| !completed.measured.contains(t)).collect();
-        let to_search = capacity::due_searches(self.plan, completed.run, launch);
-        if pending.is_empty() && to_search.is_empty() {
-            // A start with trials left ends with a check of its own.
-            pending = accepted_trials().filter(|t| unchecked.contains(&self.point(*t))).collect();
+        let open: Vec<usize> = launches.iter().copied().filter(is_open).collect();
+        let pending = |launch: usize| {
+            let trials = self.accepted_trials(launch, completed.run).into_iter();
+            trials.filter(|trial| !completed.measured.contains(trial))
+        };
+        let searches = |launch: usize| capacity::due_searches(self.plan, completed.run, launch);
+        let mut points: BTreeSet<(usize, usize)> =
+            open.iter().flat_map(|launch| pending(*launch)).map(|t| self.point(t)).collect();
+        // A start with trials or searches left ends with a check of its own.
+        if points.is_empty() && open.iter().all(|launch| searches(*launch).is_empty()) {
+            let run = completed.run;
+            let unchecked = open.iter().flat_map(|launch| run.unchecked_trials_of(*launch));
+            points = unchecked.map(|trial| self.point(trial)).collect();
         }
-        let takes_part =
-            self.plan.arms_of(launch).all(|arm| self.builds.subjects[arm.subject].is_some());
-        let is_complete =
-            completed.failed.contains(&launch) || pending.is_empty() && to_search.is_empty();
-        let resumed = completed.run.starts.iter().any(|start| start.launch == launch);
-        (!is_complete && takes_part).then_some(Due { launch, resumed, pending, to_search })
+        let due = |launch: usize| {
+            let mut pending = self.accepted_trials(launch, completed.run);
+            pending.retain(|trial| points.contains(&self.point(*trial)));
+            let to_search = searches(launch);
+            let resumed = completed.run.starts.iter().any(|start| start.launch == launch);
+            let has_work = !pending.is_empty() || !to_search.is_empty();
+            has_work.then_some(Due { launch, resumed, pending, to_search })
+        };
+        open.into_iter().filter_map(due).collect()
     }
 
-    /// Returns the workloads and steps that launches of one group are to measure again, because the
-    /// contract was not checked after them. All launches of the group repeat them, because their
-    /// trials are measured together.
-    fn unchecked_points(&self, launches: &[usize], run: &Run) -> BTreeSet<(usize, usize)> {
-        let trials = launches.iter().flat_map(|launch| run.unchecked_trials_of(*launch));
-        trials.map(|trial| self.point(trial)).collect()
+    /// Returns the trials of a launch, without those over protocols whose checks failed.
+    fn accepted_trials(&self, launch: usize, run: &Run) -> Vec<usize> {
+        let refused = capacity::refused_protocols(run, launch);
+        let is_accepted = |trial: &usize| {
+            self.plan.trials[*trial].launch == launch
+                && !refused.contains(&self.trial_protocol(*trial))
+        };
+        (0..self.plan.trials.len()).filter(is_accepted).collect()
     }
 
     /// Returns the workload and the step of a trial.
