@@ -450,6 +450,7 @@ fn field_limit(field: &str) -> u64 {
     match field {
         // Archives of earlier versions have CPU times of the machine since its start.
         "busy_ns" | "idle_ns" | "steal_ns" => CPU_TIME_SINCE_BOOT,
+        "interrupt_ns" | "kernel_threads_ns" => INSTANT_NS,
         "at_ns" | "began_ns" | "before_ns" | "others_ns" | "in_flight_ns" | "window_limited_ns"
         | "buffer_limited_ns" | "running_ns" | "runnable_ns" | "lock_ns" | "network_ns"
         | "disk_ns" | "sleep_ns" | "other_ns" | "user_ns" | "sys_ns" => INSTANT_NS,
@@ -560,6 +561,7 @@ mod tests {
         let year_ns: u64 = 31_557_600_000_000_000;
         let host = json!({
             "busy_ns": 512 * year_ns / 4, "idle_ns": 256 * year_ns, "steal_ns": year_ns,
+            "interrupt_ns": 20 * year_ns, "kernel_threads_ns": 20 * year_ns,
             "pressure": {"cpu_ns": 3 * year_ns, "io_ns": 3 * year_ns}, "interrupts": 1u64 << 50,
             "links": [{"bytes_in": 1u64 << 58, "bits_per_s": 800_000_000_000u64}],
             "disks": [{"bytes_read": 1u64 << 57, "disk_busy_ns": 3 * year_ns}],
