@@ -9,7 +9,7 @@ use crate::read;
 /// `None`: its configuration is not visible.
 pub(crate) fn tick_accounting() -> Option<bool> {
     let nohz_full = read("/sys/devices/system/cpu/nohz_full").unwrap_or_default();
-    uses_tick_accounting(&kernel_config()?, nohz_full.trim())
+    uses_tick_accounting(CONFIG.as_deref()?, nohz_full.trim())
 }
 
 fn uses_tick_accounting(config: &str, nohz_full: &str) -> Option<bool> {
@@ -28,7 +28,7 @@ fn uses_tick_accounting(config: &str, nohz_full: &str) -> Option<bool> {
 /// visible.
 pub(crate) fn irq_time_accounting() -> Option<bool> {
     let parameters = read("/proc/cmdline").unwrap_or_default();
-    uses_irq_time_accounting(&kernel_config()?, &parameters)
+    uses_irq_time_accounting(CONFIG.as_deref()?, &parameters)
 }
 
 /// Whether CPU time of programs is known to exclude interrupts. Read once.
@@ -45,7 +45,9 @@ fn uses_irq_time_accounting(config: &str, parameters: &str) -> Option<bool> {
     config.contains("CONFIG_").then_some(is_built && !is_off)
 }
 
-/// Build configuration of the kernel. `None`: the configuration is not visible.
+/// Build configuration of the kernel, unpacked once. `None`: the configuration is not visible.
+static CONFIG: LazyLock<Option<String>> = LazyLock::new(kernel_config);
+
 fn kernel_config() -> Option<String> {
     let mut text = String::new();
     if let Ok(packed) = std::fs::File::open("/proc/config.gz") {
