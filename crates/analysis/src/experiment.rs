@@ -402,11 +402,12 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
             arms.iter().map(|arm| grid.get(key.with_arm(*arm))).collect();
         let cells = cells?;
         let series: Vec<Series> = cells.iter().map(|cell| cell.series(metric)).collect();
-        let counted_blocks = Series::common_points(&series.iter().collect::<Vec<_>>()).len();
+        let points = Series::common_points(&series.iter().collect::<Vec<_>>());
+        let counted_blocks = points.len();
         let loaded_blocks: BTreeSet<u32> =
             cells.iter().flat_map(|cell| cell.trials()).map(|trial| trial.block).collect();
         let is_selection = counted_blocks < loaded_blocks.len();
-        let by_block = if is_selection { Vec::new() } else { slopes(&levels, &series) };
+        let by_block = if is_selection { Vec::new() } else { slopes(&levels, points) };
         let doublings: Vec<f64> = by_block.iter().map(|slope| 2f64.powf(*slope)).collect();
         Some(DoseEffect {
             workload: plan.workloads[key.workload].name.clone(),
@@ -430,7 +431,7 @@ fn doses(plan: &Plan, report: &Report, arms: &[usize]) -> Vec<DoseEffect> {
 /// Returns the least-squares slope of the metric's logarithm over the level's logarithm, for each
 /// block in which all levels count. If a block has no value, or 0, the result is empty, because the
 /// measured values would select the remaining blocks.
-fn slopes(levels: &[f64], series: &[Series]) -> Vec<f64> {
+fn slopes(levels: &[f64], blocks: Vec<Vec<RepeatValue>>) -> Vec<f64> {
     let logs: Vec<f64> = levels.iter().map(|level| level.ln()).collect();
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
     let spread: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
@@ -440,10 +441,7 @@ fn slopes(levels: &[f64], series: &[Series]) -> Vec<f64> {
         let slope = values.map(|(value, log)| (log - mean) * value.ln()).sum::<f64>() / spread;
         Some(slope).filter(|slope| slope.is_finite())
     };
-    let all: Option<Vec<f64>> = Series::common_points(&series.iter().collect::<Vec<_>>())
-        .into_iter()
-        .map(slope_of_block)
-        .collect();
+    let all: Option<Vec<f64>> = blocks.into_iter().map(slope_of_block).collect();
     all.unwrap_or_default()
 }
 

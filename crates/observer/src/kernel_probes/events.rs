@@ -59,8 +59,8 @@ const NAMED: [&str; 30] = [
 
 /// The first opening of a party's counters in a load, and one in this many after it, opens the
 /// counters of all names. The others open only the counters of names that were counted before.
-/// Opening the first counter of a tracepoint,
-/// and closing the last, stalls the whole machine for a moment.
+/// Opening the first counter of a tracepoint, and closing the last, stalls the whole machine for a
+/// moment.
 const ALL_NAMES_EVERY: u32 = 16;
 
 /// Returns the name of the kernel's tracepoint of a call.
@@ -307,16 +307,20 @@ mod tests {
         assert_eq!(other_calls(&[(Some("read"), 72), (None, 70)].into()), 0);
     }
 
-    #[test]
-    fn count_of_other_calls_never_falls() {
-        let sums = |read, total| [((0, Some("read")), read), ((0, None), total)].into();
-        let mut events = Events {
+    fn events_without_calls() -> Events {
+        Events {
             total: 0,
             named: [].into(),
             parties: [const { None }; _],
             open: vec![],
             sums: [].into(),
-        };
+        }
+    }
+
+    #[test]
+    fn count_of_other_calls_never_falls() {
+        let sums = |read, total| [((0, Some("read")), read), ((0, None), total)].into();
+        let mut events = events_without_calls();
         let party = events.reserve_party().unwrap();
         let mut other = |read, total| {
             events.sums = sums(read, total);
@@ -335,13 +339,7 @@ mod tests {
 
     #[test]
     fn new_load_needs_all_names() {
-        let mut events = Events {
-            total: 0,
-            named: [].into(),
-            parties: [const { None }; _],
-            open: vec![],
-            sums: [].into(),
-        };
+        let mut events = events_without_calls();
         let party = events.reserve_party().unwrap();
         events.set_armed(true).unwrap();
         assert!(!events.parties[0].as_ref().unwrap().needs_all_names());
