@@ -171,6 +171,17 @@ impl RunDir {
         self.write(&format!("{SEARCHES}/{:04}.json", search.trial), search)
     }
 
+    /// Removes the search that followed a trial, if there is one.
+    pub fn remove_search(&self, trial: usize) -> Result<(), ArchiveError> {
+        let path = self.path.join(SEARCHES).join(format!("{trial:04}.json"));
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(ArchiveError::Write { path, source })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Creates a folder that only some runs have.
     fn make_folder(&self, folder: &str) -> Result<(), ArchiveError> {
         let path = self.path.join(folder);

@@ -6,7 +6,8 @@ use crate::plan::Plan;
 use crate::profile::ProfileRecord;
 use crate::resumption::Resumption;
 use crate::search::SearchRecord;
-use crate::{Facts, StartRecord, TrialRecord};
+use crate::start::FailureKind;
+use crate::{Facts, LoadRecord, StartRecord, TrialRecord};
 
 /// Version of the format of a run's folder. It is incremented with every change that older versions
 /// of dyno cannot read.
@@ -35,29 +36,23 @@ impl Run {
         self.starts.iter().find(|start| start.start == trial.start)
     }
 
-    /// Returns the trials of a launch whose last start with trials ended, through an interrupt or
-    /// with dyno, before its contract was checked again, also not by a later start that completed a
-    /// search. Nothing shows that the server was still correct, so they are to be measured again. A
-    /// failed subject needs no further start.
+    /// Returns the trials of a launch that are to be measured again. Either a back end or the
+    /// machine failed under their load. Or their start lacks the final check of its contract, so
+    /// that nothing shows that the server was still correct after them. A failed subject needs no
+    /// further start.
     #[must_use]
     pub fn unchecked_trials_of(&self, launch: usize) -> Vec<usize> {
-        let of_launch = || self.starts.iter().filter(|start| start.launch == launch);
-        let trials_of = |start: usize| self.trials.iter().filter(move |t| t.start == start);
-        let has_failed = of_launch()
-            .filter_map(|start| start.failure.as_ref())
-            .any(|failure| failure.kind.is_caused_by_subject());
-        let has_trials = |start: &&StartRecord| trials_of(start.start).next().is_some();
-        let has_final_check =
-            |start: &StartRecord| start.subject().is_some_and(|part| !part.checks_after.is_empty());
-        let is_checked_later = |last: &StartRecord| {
-            of_launch().any(|start| start.start > last.start && has_final_check(start))
-        };
-        match of_launch().filter(has_trials).max_by_key(|start| start.start) {
-            Some(last) if !has_failed && last.lacks_final_check() && !is_checked_later(last) => {
-                trials_of(last.start).map(|t| t.trial).collect()
-            }
-            _ => Vec::new(),
+        let starts: Vec<&StartRecord> =
+            self.starts.iter().filter(|start| start.launch == launch).collect();
+        let mut failures = starts.iter().filter_map(|start| start.failure.as_ref());
+        if failures.any(|failure| failure.kind.is_caused_by_subject()) {
+            return Vec::new();
         }
+        let is_unchecked = |trial: &&TrialRecord| {
+            let start = starts.iter().find(|start| start.start == trial.start);
+            start.is_some_and(|start| start.lacks_final_check() || has_other_failure(&trial.load))
+        };
+        self.trials.iter().filter(is_unchecked).map(|trial| trial.trial).collect()
     }
 
     /// Returns the trials of all launches that [`Run::unchecked_trials_of`] returns.
@@ -97,4 +92,12 @@ pub struct RunHeader {
     pub facts: Facts,
     /// Resumptions after interruptions.
     pub resumptions: Vec<Resumption>,
+}
+
+/// Whether a load ended with a failure that the subject did not cause.
+fn has_other_failure(load: &LoadRecord) -> bool {
+    let is_about = |words: &str| {
+        FailureKind::NOT_CAUSED_BY_SUBJECT.into_iter().any(|kind| kind.is_prefix_of(words))
+    };
+    load.server_failure.as_deref().is_some_and(is_about)
 }

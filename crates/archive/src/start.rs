@@ -84,15 +84,15 @@ impl StartRecord {
         self.part(Party::SUBJECT)
     }
 
-    /// Whether the contract was checked before the load and, because of an interrupt or because
-    /// dyno was killed, not after it.
+    /// Whether the contract was checked before the load and, for a reason other than the subject,
+    /// not successfully after it: because of an interrupt, because dyno was killed, or because a
+    /// back end or the machine failed.
     #[must_use]
     pub fn lacks_final_check(&self) -> bool {
-        let has_contract = |part: &PartStart| part.checks_before.iter().any(|c| !c.is_lifecycle);
-        let is_unchecked = |part: &PartStart| has_contract(part) && part.checks_after.is_empty();
-        let is_interrupted =
-            self.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::Interrupted);
-        (is_interrupted || self.was_killed()) && self.subject().is_some_and(is_unchecked)
+        let ended_otherwise =
+            self.failure.as_ref().is_some_and(|failure| !failure.kind.is_caused_by_subject());
+        (ended_otherwise || self.was_killed())
+            && self.subject().is_some_and(PartStart::lacks_final_check)
     }
 
     /// Whether dyno was killed during the start. Archives without `began_ns` do not show it.
@@ -179,6 +179,19 @@ impl PartStart {
             stop: None,
             log_tail: None,
         }
+    }
+
+    /// Whether checks of its contract that passed before the load did not pass after it, or were
+    /// not made.
+    fn lacks_final_check(&self) -> bool {
+        let has_passed = |checks: &[CheckResult], check: &CheckResult| {
+            let is_same = |c: &&CheckResult| (&c.name, c.protocol) == (&check.name, check.protocol);
+            checks.iter().filter(is_same).any(|c| c.ok || c.waived)
+        };
+        let of_contract = self.checks_before.iter().filter(|check| !check.is_lifecycle);
+        of_contract
+            .filter(|check| has_passed(&self.checks_before, check))
+            .any(|check| !has_passed(&self.checks_after, check))
     }
 
     /// Returns the variables that it inherited from dyno's own environment: two starts of one
@@ -468,13 +481,13 @@ impl FailureKind {
         words.strip_prefix(self.name()).is_some_and(|remainder| remainder.starts_with(": "))
     }
 
-    /// Whether the subject is the cause, so that a repetition would have the same result.
+    /// Kinds of which the subject is not the cause, so that a repetition may have another result.
+    pub const NOT_CAUSED_BY_SUBJECT: [FailureKind; 3] =
+        [FailureKind::BackendFailed, FailureKind::Interrupted, FailureKind::Harness];
+
     #[must_use]
-    pub const fn is_caused_by_subject(self) -> bool {
-        !matches!(
-            self,
-            FailureKind::BackendFailed | FailureKind::Interrupted | FailureKind::Harness
-        )
+    pub fn is_caused_by_subject(self) -> bool {
+        !FailureKind::NOT_CAUSED_BY_SUBJECT.contains(&self)
     }
 
     #[must_use]
@@ -560,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn final_check_is_lacking_after_interrupt_or_kill() {
+    fn final_check_is_lacking_unless_subject_failed() {
         let check = CheckResult {
             name: "status".into(),
             protocol: Protocol::H1,
@@ -583,6 +596,12 @@ mod tests {
         let fail = |kind| Some(Failure { kind, message: "it ended".into() });
         assert!(lacks(&|_| ()), "dyno was killed");
         assert!(lacks(&|start| start.failure = fail(FailureKind::Interrupted)));
+        assert!(lacks(&|start| start.failure = fail(FailureKind::BackendFailed)));
+        assert!(lacks(&|start| start.failure = fail(FailureKind::Harness)));
+        assert!(lacks(&|start| {
+            start.failure = fail(FailureKind::BackendFailed);
+            start.parts[0].checks_after = vec![CheckResult { ok: false, ..check.clone() }];
+        }));
         assert!(!lacks(&|start| start.failure = fail(FailureKind::Crashed)));
         assert!(!lacks(&|start| start.ended_ns = Some(2)));
         assert!(!lacks(&|start| start.began_ns = None), "an earlier version");

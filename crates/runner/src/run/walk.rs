@@ -76,31 +76,38 @@ impl Runner<'_> {
     /// measured together, so a point (a workload with a step) that one of them has to measure is
     /// measured by all. A trial that was measured alone would replace one measured in turns.
     fn due_of_group(&self, launches: &[usize], completed: &CompletedPart<'_>) -> Vec<Due> {
+        let run = completed.run;
         let is_open = |launch: &usize| {
             let is_built = |arm: &Arm| self.builds.subjects[arm.subject].is_some();
             !completed.failed.contains(launch) && self.plan.arms_of(*launch).all(is_built)
         };
         let open: Vec<usize> = launches.iter().copied().filter(is_open).collect();
-        let pending = |launch: usize| {
-            let trials = self.accepted_trials(launch, completed.run).into_iter();
-            trials.filter(|trial| !completed.measured.contains(trial))
+        let due_trials = |launch: usize| {
+            let unchecked = run.unchecked_trials_of(launch);
+            let is_due =
+                |trial: &usize| !completed.measured.contains(trial) || unchecked.contains(trial);
+            self.accepted_trials(launch, run).into_iter().filter(is_due).collect::<Vec<_>>()
         };
-        let searches = |launch: usize| capacity::due_searches(self.plan, completed.run, launch);
-        let mut points: BTreeSet<(usize, usize)> =
-            open.iter().flat_map(|launch| pending(*launch)).map(|t| self.point(t)).collect();
-        // A start with trials or searches left ends with a check of its own.
-        if points.is_empty() && open.iter().all(|launch| searches(*launch).is_empty()) {
-            let run = completed.run;
-            let unchecked = open.iter().flat_map(|launch| run.unchecked_trials_of(*launch));
-            points = unchecked.map(|trial| self.point(trial)).collect();
-        }
+        let points: BTreeSet<(usize, usize)> =
+            open.iter().flat_map(|launch| due_trials(*launch)).map(|t| self.point(t)).collect();
         let due = |launch: usize| {
-            let mut pending = self.accepted_trials(launch, completed.run);
+            let mut pending = self.accepted_trials(launch, run);
             pending.retain(|trial| points.contains(&self.point(*trial)));
-            let to_search = searches(launch);
-            let resumed = completed.run.starts.iter().any(|start| start.launch == launch);
+            // A search loads the process of its trial.
+            let has_search = |trial: &&usize| {
+                self.plan.search.is_some() && capacity::has_search(self.plan, **trial)
+            };
+            let of_pending = pending.iter().filter(has_search).copied();
+            let due_searches = capacity::due_searches(self.plan, run, launch);
+            let to_search: BTreeSet<usize> = of_pending.chain(due_searches).collect();
+            let resumed = run.starts.iter().any(|start| start.launch == launch);
             let has_work = !pending.is_empty() || !to_search.is_empty();
-            has_work.then_some(Due { launch, resumed, pending, to_search })
+            has_work.then(|| Due {
+                launch,
+                resumed,
+                pending,
+                to_search: to_search.into_iter().collect(),
+            })
         };
         open.into_iter().filter_map(due).collect()
     }
@@ -506,6 +513,8 @@ impl Runner<'_> {
             return Err(interrupted_failure().into());
         }
         profile.map_or(Ok(()), |profile| self.dir.write_profile(&profile))?;
+        // A search loaded the process of the trial that this one replaces.
+        self.dir.remove_search(trial)?;
         self.dir.write_trial(record)?;
         (self.on_event)(RunEvent::TrialEnded { trial, record });
         start.pending.retain(|pending| *pending != trial);
@@ -518,8 +527,8 @@ struct CompletedPart<'a> {
     run: &'a Run,
     /// Trials that were measured.
     measured: BTreeSet<usize>,
-    /// Launches whose subject or back end failed, which is a result. An interrupt or a failure of
-    /// dyno is not.
+    /// Launches whose subject failed, which is a result. An interrupt, or a failure of a back end
+    /// or of the machine, is not.
     failed: BTreeSet<usize>,
 }
 
