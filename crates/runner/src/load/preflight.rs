@@ -10,36 +10,14 @@ use dyno_driver::PeerAddress;
 use dyno_engine::SpinPolicy;
 use dyno_launch::raise_open_files;
 
-use super::{LoadSpec, MonitoredLoad, StopWhen, run};
+use super::{LoadSpec, MonitoredLoad, StopWhen, Traffic, Watch, run};
 use crate::limits::RESERVED_FILES;
 
 /// Fully checks one response to each request of which the load fully checks only a sample. `Err`: a
 /// response is incorrect or missing.
 pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
     for (i, traffic) in spec.traffic.trials() {
-        let one_request = LoadSpec {
-            traffic: Arc::new(traffic),
-            page_connections: None,
-            load: Load {
-                check_one_in: 1,
-                ramp_connections_ns: None,
-                warmup_ns: 0,
-                duration_ns: 0,
-                requests: Some(1),
-                threads: 1,
-                ..spec.load.clone()
-            },
-            step: Step {
-                connections: 1,
-                streams: 1,
-                pipeline: 1,
-                arrivals: Arrivals::Closed,
-                pass: 1,
-            },
-            spin: SpinPolicy::Never,
-            ..spec.clone()
-        };
-        let record = run(&one_request, &mut StopWhen(|| false))
+        let record = run(&one_request(spec, Arc::new(traffic)), &mut StopWhen(|| false))
             .map_err(|message| Mismatch { has_response: false, message })?;
         let outcome = record.intervals.iter().flat_map(|i| i.outcomes.iter()).find(|(_, n)| *n > 0);
         let (outcome, reason) = match outcome {
@@ -58,6 +36,33 @@ pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
         return Err(Mismatch { has_response: record.books.completed > 0, message });
     }
     Ok(())
+}
+
+/// Returns whether the server still responds: whether a single request gets a complete response,
+/// correct or not, within its timeout. `Err`: the request could not be sent.
+pub fn is_responding(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<bool, String> {
+    let record = run(&one_request(spec, Arc::clone(&spec.traffic)), watch)?;
+    Ok(record.books.completed > 0)
+}
+
+/// Returns a load that sends one request of the traffic, and checks its response.
+fn one_request(spec: &LoadSpec, traffic: Arc<Traffic>) -> LoadSpec {
+    LoadSpec {
+        traffic,
+        page_connections: None,
+        load: Load {
+            check_one_in: 1,
+            ramp_connections_ns: None,
+            warmup_ns: 0,
+            duration_ns: 0,
+            requests: Some(1),
+            threads: 1,
+            ..spec.load.clone()
+        },
+        step: Step { connections: 1, streams: 1, pipeline: 1, arrivals: Arrivals::Closed, pass: 1 },
+        spin: SpinPolicy::Never,
+        ..spec.clone()
+    }
 }
 
 /// Reason why a load is not started.

@@ -137,8 +137,9 @@ fn search(
 /// Default width of the bracket around the capacity, percent.
 const DEFAULT_WIDTH: f64 = 2.0;
 
-/// Runs one load at a rate, with its own random draws. `Err`: a sentence on why it could not begin
-/// or got no response.
+/// Runs one load at a rate, with its own random draws. `Err`: a sentence on why it could not begin,
+/// or that the server no longer responds. A load without a correct response is a result as long as
+/// the server responds to a single request after it: it misses any objective.
 fn run_load(
     prepared: &PreparedLoad,
     (rate, duration_ns, number): (f64, u64, usize),
@@ -153,11 +154,14 @@ fn run_load(
     let load = Load { duration_ns, ..prepared.spec.load.clone() };
     let spec = LoadSpec { step, seed, load, ..prepared.spec.clone() };
     let config: LoadConfig = spec::config(&spec, &prepared.url, &prepared.workload);
-    let record = dyno_runner::load::run(&spec, &mut StopOnInterrupt(interrupts))?;
+    let mut watch = StopOnInterrupt(interrupts);
+    let record = dyno_runner::load::run(&spec, &mut watch)?;
     let result = verdict::load(&record, config, &Context::default());
     match result.caveats.iter().find(|caveat| caveat.code == Code::NoCorrectResponse) {
-        Some(no_answers) => Err(no_answers.message.clone()),
-        None => Ok((record, result)),
+        Some(caveat) if !dyno_runner::load::is_responding(&spec, &mut watch)? => {
+            Err(format!("the server stopped responding. {}", caveat.message))
+        }
+        _ => Ok((record, result)),
     }
 }
 
