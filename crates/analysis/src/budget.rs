@@ -175,12 +175,11 @@ pub fn budget(
     let launches =
         |length: f64| ((budget_s - before_s) / (overhead_s + windows_s * length)).floor();
     let has_within = variances.iter().all(|(_, noise)| noise.within.is_some());
-    // Lengths are rounded to tenths of a second.
-    let rounded = |length: f64| (pilot_s * length * 10.0).round() / 10.0 / pilot_s;
-    let is_possible = |length: f64| {
-        length == 1.0 || has_within && pilot_s * length >= MIN_DURATION_S && fits(pilot_s * length)
+    let durations_s = LENGTH_FACTORS.map(|factor| duration_s(pilot_s, factor));
+    let is_possible = |duration_s: &f64| {
+        *duration_s == pilot_s || has_within && *duration_s >= MIN_DURATION_S && fits(*duration_s)
     };
-    let lengths = LENGTH_FACTORS.into_iter().map(rounded).filter(|length| is_possible(*length));
+    let lengths = durations_s.into_iter().filter(is_possible).map(|seconds| seconds / pilot_s);
     let possible = lengths.filter(|length| launches(*length) >= REPEATS_FOR_INTERVAL as f64);
     // The least precise comparison decides.
     let worst = |length: &f64| {
@@ -197,7 +196,7 @@ pub fn budget(
         )
     })?;
     let repeats = launches(length).min(f64::from(u32::MAX)) as u32;
-    let duration_s = (pilot_s * length * 10.0).round() / 10.0;
+    let duration_s = duration_s(pilot_s, length);
     let unknown = unknown_pairs(&pilot.header.plan, &variances);
     let rows = variances.into_iter().map(|(row, noise)| {
         let (half, detectable) = widths(noise, looks, repeats, length);
@@ -221,6 +220,12 @@ pub fn budget(
         rows: rows.collect(),
         unknown,
     })
+}
+
+/// Returns a length of the load as a multiple of the pilot's, in tenths of a second. The pilot's own
+/// length is kept as it is: it is the only one that is possible for each pilot.
+fn duration_s(pilot_s: f64, factor: f64) -> f64 {
+    if factor == 1.0 { pilot_s } else { (pilot_s * factor * 10.0).round() / 10.0 }
 }
 
 /// Returns the planned comparisons that have no variance.
@@ -440,6 +445,18 @@ mod tests {
         let few = detectable(&run, &report, planned.repeats / 4)[0].1;
         assert!((1.9..2.2).contains(&(few / change)), "{few} {change}");
         assert_eq!(detectable(&run, &report, 1), [], "one repeat finds nothing");
+    }
+
+    #[test]
+    fn length_of_pilot_is_always_possible() {
+        for duration_ms in [250, 750, 1000, 1250, 2250, 12_345] {
+            let mut run = pilot();
+            run.header.plan.load.duration_ns = duration_ms * 1_000_000;
+            let report = crate::report::report(&run);
+            let planned = budget(&run, &report, (600.0, 0.0), &|_| false).unwrap();
+            assert_eq!(planned.duration_s, duration_ms as f64 / 1e3);
+            assert_eq!((planned.repeats, planned.takes_s), (60, 600.0));
+        }
     }
 
     /// The least precise comparison decides, so one of unknown precision is not left out silently.
