@@ -144,12 +144,17 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
         };
         return ObjectiveVerdict::Failed(text);
     }
-    let has_missed_time = missed.is_some() && objective.conditions.iter().any(is_time_condition);
+    let has_missed_time = matches!(missed, Some(Miss::Time(_)));
     let is_missed = missed.is_some();
     let is_disqualifying = |caveat: &&Caveat| {
-        // For a control the caveat is a warning only, because a control measures the generator.
-        let is_generator_limit =
-            is_generator_code(caveat.code) && (is_missed || caveat.severity == Severity::Invalid);
+        let is_generator_limit = is_generator_code(caveat.code)
+            && match caveat.severity {
+                Severity::Invalid => true,
+                // The server was at its own limit as well.
+                Severity::Warning => false,
+                // A control, which measures the generator.
+                Severity::Info => is_missed,
+            };
         let is_late = matches!(caveat.code, Code::GeneratorLate | Code::GeneratorStarved);
         let is_disturbed = caveat.severity == Severity::Invalid && DISTURBED.contains(&caveat.code);
         is_generator_limit || is_disturbed || has_missed_time && is_late && !is_saturated(load)
@@ -234,10 +239,6 @@ fn error_text(share: f64) -> String {
     format!("errors {:.3} %", share * 100.0)
 }
 
-const fn is_time_condition(condition: &Condition) -> bool {
-    !matches!(condition, Condition::Errors { .. })
-}
-
 /// Describes how a load misses a condition; `None`: the load keeps the condition.
 fn find_miss(condition: &Condition, load: &LoadResult, error_share: f64) -> Option<Miss> {
     let times = &load.response_time_us;
@@ -265,10 +266,6 @@ fn find_quantile_miss(times: &Percentiles, (name, q): (&str, f64), limit_us: f64
             Some(Miss::Failures(format!("{name} among requests without a correct response")))
         }
         PercentileValue::TooFew => Some(match times.max {
-            Some(_) if times.unanswered > 0 => Miss::Failures(format!(
-                "too few requests for {name}, and {} without a correct response",
-                times.unanswered
-            )),
             // One slow request does not decide an unknown percentile.
             Some(us) if us >= limit_us => {
                 Miss::TooShort(format!("too few requests for {name}, and one took {}", ms(us)))
@@ -315,7 +312,7 @@ mod tests {
         load
     }
 
-    fn judge_load(objective: &str, change: fn(&mut LoadResult)) -> ObjectiveVerdict {
+    fn judge_load(objective: &str, change: impl FnOnce(&mut LoadResult)) -> ObjectiveVerdict {
         let mut load = load();
         change(&mut load);
         judge(&super::parse_objective(objective, &time).unwrap(), &load)
@@ -431,6 +428,38 @@ mod tests {
             l.in_flight.mean = 0.5 * l.max_in_flight() as f64;
         };
         assert!(matches!(judge_load("p99<1ms", saturated), ObjectiveVerdict::Missed(_)));
+    }
+
+    /// A late generator loses no response, and a full server needs no excuse.
+    #[test]
+    fn late_or_busy_generator_does_not_excuse_server() {
+        let add = |code: Code, severity: Severity, l: &mut LoadResult| {
+            l.caveats.push(Caveat::new(code, severity, "late".into(), Default::default()));
+        };
+        for code in [Code::GeneratorLate, Code::GeneratorStarved] {
+            let verdict = judge_load("p99<5ms,errors<0.1%", |l| {
+                (l.exchanges.completed, l.exchanges.failed) = (9950, 50);
+                add(code, Severity::Warning, l);
+            });
+            assert_eq!(verdict, ObjectiveVerdict::Failed("errors 0.500 %".into()), "{code}");
+        }
+        let with_busy_generator =
+            |severity| judge_load("p99<1ms", |l| add(Code::GeneratorBusy, severity, l));
+        let excused = ObjectiveVerdict::GeneratorMissed("late".into());
+        assert_eq!(with_busy_generator(Severity::Invalid), excused);
+        assert_eq!(with_busy_generator(Severity::Info), excused, "a control");
+        let missed = with_busy_generator(Severity::Warning);
+        assert!(matches!(missed, ObjectiveVerdict::Missed(_)), "its CPU was full: {missed:?}");
+    }
+
+    /// A failed request does not turn an unknown percentile into a missed one.
+    #[test]
+    fn failed_request_does_not_decide_unknown_percentile() {
+        let verdict = judge_load("p99.9<10ms", |l| {
+            (l.exchanges.completed, l.exchanges.failed) = (9999, 1);
+            (l.response_time_us.count, l.response_time_us.unanswered) = (9999, 1);
+        });
+        assert!(matches!(verdict, ObjectiveVerdict::TooShort(_)), "{verdict:?}");
     }
 
     #[test]
