@@ -7,6 +7,7 @@ use dyno_archive::plan::{DriverKind, Load, Placement, Spin, Step, Workload};
 use dyno_archive::{LoadRecord, Outcome, Protocol};
 use serde::Serialize;
 
+use crate::caveat::{Code, Severity};
 use crate::load::{LoadConfig, LoadResult, Percentiles};
 use crate::verdict::{self, Context};
 
@@ -118,6 +119,36 @@ impl Calibration {
             refused: RefusedConnections::from_results(results(MeasurementPurpose::Refusals)),
         }
     }
+
+    /// Whether all of its numbers are valid: no load was disturbed, server and generator had
+    /// separate CPUs, and each request to the closed port was counted as refused.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        let disturbed = [
+            self.ceilings.iter().any(|row| row.disturbed.is_some()),
+            self.pacing.iter().any(|row| row.disturbed.is_some()),
+            self.stamps.iter().any(|row| row.disturbed.is_some()),
+        ];
+        !self.shared_cpus
+            && !disturbed.contains(&true)
+            && self.refused.counted == self.refused.asked
+    }
+
+    /// Returns the ceilings with which later loads may be compared.
+    pub fn valid_ceilings(&self) -> impl Iterator<Item = &CeilingRow> {
+        self.ceilings.iter().filter(|row| !self.shared_cpus && row.disturbed.is_none())
+    }
+}
+
+/// Returns why a load of a calibration is not valid. `None`: valid. A busy or late generator is the
+/// expected result, so those two caveats are ignored.
+fn disturbance(result: &LoadResult) -> Option<String> {
+    let expected = [Code::GeneratorBusy, Code::GeneratorLate];
+    let is_disturbance = |severity: Severity, code: Code| {
+        code == Code::GeneratorStarved || severity == Severity::Invalid && !expected.contains(&code)
+    };
+    let mut caveats = result.caveats.iter();
+    caveats.find(|c| is_disturbance(c.severity, c.code)).map(|caveat| caveat.message.clone())
 }
 
 /// The most that one generator thread reached against the null responder.
@@ -133,6 +164,8 @@ pub struct CeilingRow {
     pub throughput_rps: f64,
     pub cpu_us_per_exchange: Option<f64>,
     pub busiest_thread_utilisation: f64,
+    /// Why the load is not valid, in a sentence: its ceiling is not stored. `None`: valid.
+    pub disturbed: Option<String>,
 }
 
 impl CeilingRow {
@@ -147,6 +180,7 @@ impl CeilingRow {
             throughput_rps: result.throughput_rps,
             cpu_us_per_exchange: result.client.cpu_us_per_exchange,
             busiest_thread_utilisation: result.client.busiest_thread_utilisation,
+            disturbed: disturbance(result),
         }
     }
 
@@ -172,6 +206,8 @@ pub struct PacingRow {
     pub cpu_s_per_s: f64,
     /// CPU seconds per second spent on polling.
     pub spun_s_per_s: f64,
+    /// Why the load is not valid, in a sentence. `None`: valid.
+    pub disturbed: Option<String>,
 }
 
 impl PacingRow {
@@ -186,6 +222,7 @@ impl PacingRow {
             achieved_cv: result.gaps.as_ref().and_then(|gaps| gaps.achieved_cv),
             cpu_s_per_s: (client.cpu_user_s + client.cpu_sys_s) / result.duration_s,
             spun_s_per_s: client.cpu_spun_s / result.duration_s,
+            disturbed: disturbance(result),
         }
     }
 }
@@ -201,6 +238,8 @@ pub struct StampsRow {
     /// Our time less the kernel's: the time that the generator adds.
     pub difference_p50_us: Option<f64>,
     pub difference_p99_us: Option<f64>,
+    /// Why the load is not valid, in a sentence. `None`: valid.
+    pub disturbed: Option<String>,
 }
 
 impl StampsRow {
@@ -214,6 +253,7 @@ impl StampsRow {
             difference_p99_us: difference(ours, kernel, |p| p.p99),
             ours_us: ours.clone(),
             kernel_us: kernel.clone(),
+            disturbed: disturbance(result),
         })
     }
 }
@@ -294,6 +334,32 @@ mod tests {
         let row = &loads.ceilings[0];
         assert_eq!((row.throughput_rps, row.connections, row.in_flight_each()), (5000.0, 64, 16));
         assert!(loads.pacing.is_empty() && loads.stamps.is_empty() && !loads.shared_cpus);
+    }
+
+    /// A ceiling of a stopped generator would be too low for each later load.
+    #[test]
+    fn disturbed_ceiling_is_not_stored() {
+        let measured = |change: &dyn Fn(&mut LoadRecord)| {
+            let mut record = fixture::record(5000);
+            change(&mut record);
+            let load = measured_load(MeasurementPurpose::Ceiling, Arrivals::Closed, record);
+            calibration(&[load])
+        };
+        let valid = measured(&|_| ());
+        assert_eq!((valid.is_valid(), valid.valid_ceilings().count()), (true, 1), "{valid:?}");
+        let failing = measured(&|record| {
+            (0..5000).for_each(|_| record.intervals[0].outcomes.count(Outcome::Timeout));
+            record.books.failed += 5000;
+        });
+        let reason = failing.ceilings[0].disturbed.as_deref().unwrap();
+        assert!(reason.contains("timeout"), "{reason}");
+        assert_eq!((failing.is_valid(), failing.valid_ceilings().count()), (false, 0));
+        let shared = Placement { subject: vec![0], generator: vec![0] };
+        let load = measured_load(MeasurementPurpose::Ceiling, Arrivals::Closed, fixture::record(9));
+        let shared = Calibration::new("here".into(), &shared, BTreeMap::new(), &[load]);
+        assert_eq!((shared.is_valid(), shared.valid_ceilings().count()), (false, 0));
+        let lost = RefusedConnections { asked: 100, counted: 97, failed: 100 };
+        assert!(!Calibration { refused: lost, ..valid }.is_valid());
     }
 
     #[test]

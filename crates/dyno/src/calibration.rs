@@ -28,9 +28,14 @@ impl CalibrationFile {
         folder.join(FILE)
     }
 
-    pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
+    /// Writes the ceilings, next to earlier ones of this machine of other kinds of load.
+    pub fn write(mut self, folder: &Path) -> anyhow::Result<PathBuf> {
         let path = CalibrationFile::path(folder);
-        write_atomically(&path, serde_json::to_string_pretty(self)?.as_bytes())
+        let kind = |c: &KindCeiling| (c.driver, c.protocol, c.pipelined);
+        let new_kinds: Vec<_> = self.ceilings.iter().map(kind).collect();
+        let earlier = CalibrationFile::read(folder).map_or(Vec::new(), |file| file.ceilings);
+        self.ceilings.extend(earlier.into_iter().filter(|c| !new_kinds.contains(&kind(c))));
+        write_atomically(&path, serde_json::to_string_pretty(&self)?.as_bytes())
             .with_context(|| format!("{} cannot be written", path.display()))?;
         Ok(path)
     }

@@ -29,13 +29,16 @@ pub fn measuring(m: &Measurement) -> String {
     }
 }
 
-/// Formats the findings. `stored_in`: the name of the file with the ceilings, or `None` if they
-/// were not stored.
+/// Formats the findings. `stored_in`: the name of the file with the ceilings, or `None` if it could
+/// not be written.
 #[must_use]
 pub fn text(c: &Calibration, stored_in: Option<&str>, style: Style) -> String {
     let mut out = format!("  {}  {}\n", style.bold("dyno calibrate"), c.machine);
     if c.shared_cpus {
-        out.push_str("  ! Server and generator shared a CPU. All numbers are lower bounds.\n");
+        out.push_str(
+            "  ! Server and generator shared a CPU. All numbers are lower bounds, so no ceiling \
+             was stored.\n",
+        );
     }
     out.push_str(&ceilings_table(c));
     out.push_str(&pacing_table(c));
@@ -45,14 +48,31 @@ pub fn text(c: &Calibration, stored_in: Option<&str>, style: Style) -> String {
         "\n  A closed port: {} of {} requests counted as connect_refused.",
         c.refused.counted, c.refused.asked
     );
-    if let Some(stored_in) = stored_in {
+    if c.refused.counted != c.refused.asked {
+        out.push_str(
+            "  ! Some requests were not counted as refused. Check whether a server listens on this \
+             port or a firewall drops packets to it.\n",
+        );
+    }
+    if let Some(stored_in) = stored_in.filter(|_| c.valid_ceilings().next().is_some()) {
         let _ = writeln!(
             out,
-            "  `dyno load` compares its results with these ceilings. They are \
-                               stored in {stored_in}."
+            "  `dyno load` compares its results with these ceilings. They are stored in \
+             {stored_in}."
+        );
+    }
+    if c.ceilings.iter().any(|row| row.disturbed.is_some()) {
+        out.push_str(
+            "  ! Ceilings of disturbed loads were not stored; earlier stored ceilings are kept. \
+             Repeat the calibration when other programs are idle.\n",
         );
     }
     out
+}
+
+/// Returns the line under a row whose load is not valid.
+fn disturbance_line(reason: Option<&str>) -> String {
+    reason.map_or(String::new(), |reason| format!("      ! {reason}\n"))
 }
 
 fn ceilings_table(c: &Calibration) -> String {
@@ -71,6 +91,7 @@ fn ceilings_table(c: &Calibration) -> String {
             or_dash(row.cpu_us_per_exchange, micros),
             percent(row.busiest_thread_utilisation)
         );
+        out.push_str(&disturbance_line(row.disturbed.as_deref()));
     }
     for (name, reason) in &c.not_measured {
         let _ = writeln!(out, "    {name}: not measured, {reason}");
@@ -99,6 +120,7 @@ fn pacing_table(c: &Calibration) -> String {
             percent(row.cpu_s_per_s),
             percent(row.spun_s_per_s)
         );
+        out.push_str(&disturbance_line(row.disturbed.as_deref()));
     }
     out
 }
@@ -121,6 +143,7 @@ fn stamps_table(c: &Calibration) -> String {
             or_dash(row.kernel_us.p99, micros),
             or_dash(row.difference_p50_us, |us| format!("{us:.1} µs"))
         );
+        out.push_str(&disturbance_line(row.disturbed.as_deref()));
     }
     out
 }

@@ -73,7 +73,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     // Reported after the result, so that the result is not lost.
     let archive_error = archive_error.map_or(Ok(()), |error| Err(error.into()));
     first_error([written, ceilings.map(drop), archive_error])?;
-    Ok(Exit::Valid)
+    Ok(if result.is_valid() { Exit::Valid } else { Exit::Invalid })
 }
 
 /// Refuses to write the result to the file of the ceilings.
@@ -123,9 +123,9 @@ fn print_progress(event: &CalibrationEvent<'_>) {
         CalibrationEvent::Begins(measurement) => {
             terminal::say(&format!("calibrate: {}", page::measuring(measurement)));
         }
-        CalibrationEvent::Ended(measured) if measured.lacks_stamps() => terminal::say(
-            "calibrate: left out, because the kernel gave no timestamps to compare with",
-        ),
+        CalibrationEvent::Ended(measured) if measured.lacks_stamps() => {
+            terminal::say("calibrate: skipped, because the kernel returned no receive timestamps")
+        }
         CalibrationEvent::Ended(_) => {}
     }
 }
@@ -157,6 +157,6 @@ fn calibration_file(result: &Calibration) -> CalibrationFile {
     };
     CalibrationFile {
         machine: result.machine.clone(),
-        ceilings: result.ceilings.iter().map(kind).collect(),
+        ceilings: result.valid_ceilings().map(kind).collect(),
     }
 }

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use dyno_archive::Times;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::drive::{DYNO, Sandbox, Server, free_port, soon, text};
 
@@ -107,9 +107,9 @@ fn calibration_is_quoted_in_later_results() {
     let sandbox = Sandbox::new();
     let output =
         sandbox.dyno(&["calibrate", "-d", "1s", "--format", "json", "--save", "calibrations"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["schema"], "dyno.calibration/1");
+    assert_stored(&sandbox, &result, output.status.code());
     assert_eq!(result["refused"]["counted"], 100);
     assert_eq!(result["ceilings"].as_array().unwrap().len(), 8);
     assert!(
@@ -149,6 +149,37 @@ fn calibration_is_quoted_in_later_results() {
         "{}",
         text(&output)
     );
+}
+
+/// Asserts that the ceilings of valid loads were stored. Then stores those of disturbed loads, too:
+/// a later load is to be compared with them whatever the machine did meanwhile.
+fn assert_stored(sandbox: &Sandbox, result: &Value, status: Option<i32>) {
+    let rows = ["ceilings", "pacing", "stamps"];
+    let mut rows = rows.iter().flat_map(|key| result[key].as_array().unwrap());
+    assert_eq!(status, Some(i32::from(rows.any(|row| !row["disturbed"].is_null()))), "{result:#}");
+    let file = sandbox.path().join("cache/calibration.json");
+    let mut stored: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let ceilings = result["ceilings"].as_array().unwrap();
+    let valid = ceilings.iter().filter(|row| row["disturbed"].is_null());
+    let numbers = |rows: &[&Value]| -> Vec<f64> {
+        rows.iter().map(|row| row["throughput_rps"].as_f64().unwrap()).collect()
+    };
+    let stored_rows: Vec<&Value> =
+        stored["ceilings"].as_array().unwrap().iter().map(|kind| &kind["ceiling"]).collect();
+    assert_eq!(numbers(&stored_rows), numbers(&valid.collect::<Vec<_>>()));
+    stored["ceilings"] = ceilings
+        .iter()
+        .map(|row| {
+            let in_flight_each =
+                row["pipeline"].as_u64().unwrap() * row["streams"].as_u64().unwrap();
+            json!({
+                "driver": row["driver"], "protocol": row["protocol"],
+                "pipelined": in_flight_each > 1, "in_flight_each": in_flight_each,
+                "ceiling": {"throughput_rps": row["throughput_rps"], "measured": "2026-01-02"},
+            })
+        })
+        .collect();
+    fs::write(&file, stored.to_string()).unwrap();
 }
 
 /// Asserts that the archive of a calibration has the loads of the null responder, in their order.
