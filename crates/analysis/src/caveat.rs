@@ -184,6 +184,8 @@ codes! {
     BackendFailed = "backend_failed" in Responses => "a back end failed",
     /// Contract checks failed while the load ran.
     ChecksFailed = "checks_failed" in Responses => "contract checks failed during the load",
+    /// The server's contract was not checked after the load.
+    Unchecked = "unchecked" in Responses => "its contract was not checked after the load",
     /// The server fails checks of its contract that its own file allows to fail.
     ChecksWaived = "checks_waived" in Responses,
     /// The server got faster within the measured window, or its JIT compiler used more than 20 % of

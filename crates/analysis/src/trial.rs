@@ -255,6 +255,7 @@ pub(crate) fn trial(
             turns,
             pace: co_runners.pace(plan, record),
             is_out_of_turn: co_runners.is_out_of_turn(plan, record),
+            lacks_final_check: start.is_some_and(StartRecord::lacks_final_check),
             duet,
             steadiness: steadiness.as_ref(),
         },

@@ -134,6 +134,9 @@ pub(crate) struct TrialContext<'a> {
     pub(crate) pace: Option<Vec<f64>>,
     /// Whether this server was loaded alone although other repeats of its cell took turns.
     pub(crate) is_out_of_turn: bool,
+    /// Whether the contract was checked before the load and, for another reason than the server,
+    /// not after it.
+    pub(crate) lacks_final_check: bool,
     /// Servers that were loaded at the same time. `None`: no other server was.
     pub(crate) duet: Option<&'a DuetResult>,
     /// Levels of the window. `None`: too few intervals.
@@ -150,6 +153,7 @@ pub(crate) fn trial(
     let mut caveats = load.caveats.clone();
     caveats.extend(waived_checks(load, inputs));
     caveats.extend(inputs.is_out_of_turn.then(out_of_turn));
+    caveats.extend(inputs.lacks_final_check.then(unchecked));
     caveats.extend(warming::failures_of_start(inputs.part, inputs.workload));
     // The load's caveats say that the server was not monitored.
     let Some(server) = server else { return adjust_for_duet(inputs, None, caveats) };
@@ -187,6 +191,14 @@ fn out_of_turn() -> Caveat {
                    turns with other servers. Alone, its caches stay warm, so this repeat is not \
                    comparable. Run the suite again.";
     Caveat::new(Code::OutOfTurn, Severity::Invalid, message.into(), json!({}))
+}
+
+/// The caveat of a trial whose start ended before the final check of its contract.
+fn unchecked() -> Caveat {
+    let message = "The server's contract was not checked after this step, because the start was \
+                   interrupted, or a back end or the machine failed. Nothing shows that its \
+                   responses were still correct. Use `dyno run --resume`, which repeats the step.";
+    Caveat::new(Code::Unchecked, Severity::Invalid, message.into(), json!({}))
 }
 
 /// Adds the caveats of loads that ran at the same time. Removes caveats about waiting, because the

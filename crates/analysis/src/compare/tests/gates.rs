@@ -7,6 +7,7 @@ use super::*;
 pub(super) enum RepeatOutcome {
     Crashed,
     BackendEnded,
+    Unchecked,
     IncorrectResponses,
     NoResponses,
     FailedStart,
@@ -47,6 +48,17 @@ pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOu
         _ => {}
     }
     for trial in run.trials.iter_mut().filter(|trial| spoilt.contains(&trial.trial)) {
+        if matches!(outcome, RepeatOutcome::Unchecked) {
+            let launch = run.header.plan.trials[trial.trial].launch;
+            let mut start = failed_start(launch, FailureKind::BackendFailed);
+            (start.start, trial.start) = (1000 + launch, 1000 + launch);
+            let mut part =
+                dyno_archive::start::PartStart::new(dyno_archive::Party::SUBJECT, "x".into());
+            part.checks_before = vec![fixture::check("status", true, "200")];
+            start.parts = vec![part];
+            run.starts.push(start);
+            continue;
+        }
         let load = &mut trial.load;
         let lose = |load: &mut dyno_archive::LoadRecord, outcome| {
             load.books.failed += 50;
@@ -75,7 +87,8 @@ pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOu
     }
 }
 
-const OUTCOMES: [(RepeatOutcome, Cause); 8] = [
+const OUTCOMES: [(RepeatOutcome, Cause); 9] = [
+    (RepeatOutcome::Unchecked, Cause::Measurement),
     (RepeatOutcome::Crashed, Cause::ServerFailed),
     (RepeatOutcome::BackendEnded, Cause::Measurement),
     (RepeatOutcome::IncorrectResponses, Cause::ServerFailed),

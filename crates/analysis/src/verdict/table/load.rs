@@ -336,6 +336,16 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss_severity: None,
     },
     Case {
+        code: Code::Unchecked,
+        severity: Severity::Invalid,
+        message: "The server's contract was not checked after this step, because the start was \
+                  interrupted, or a back end or the machine failed.",
+        evidence: "{}",
+        trigger: |w| w.lacks_final_check = true,
+        near_miss: |_| {},
+        near_miss_severity: None,
+    },
+    Case {
         code: Code::ChecksFailed,
         severity: Severity::Invalid,
         message: r#"2 of 3 checks failed right before or during the load. The first was "b": late"#,

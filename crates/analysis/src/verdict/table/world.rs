@@ -61,6 +61,7 @@ pub(super) struct TrialWorld {
     pub(super) turns: Option<TurnsResult>,
     pub(super) pace: Option<Vec<f64>>,
     pub(super) is_out_of_turn: bool,
+    pub(super) lacks_final_check: bool,
     pub(super) duet: Option<DuetResult>,
     /// Time from which on the window counts, nanoseconds since the load began.
     pub(super) counts_from: Option<u64>,
@@ -94,6 +95,7 @@ impl CaveatSource for TrialWorld {
                     turns: self.turns.as_ref(),
                     pace: self.pace.clone(),
                     is_out_of_turn: self.is_out_of_turn,
+                    lacks_final_check: self.lacks_final_check,
                     duet: self.duet.as_ref(),
                     steadiness: steadiness.as_ref(),
                 };
@@ -128,6 +130,7 @@ impl TrialWorld {
             turns: None,
             pace: None,
             is_out_of_turn: false,
+            lacks_final_check: false,
             duet: None,
             counts_from: None,
         }
