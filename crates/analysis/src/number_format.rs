@@ -14,6 +14,12 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
+/// Returns a share that a user chose, as a percentage with all of its digits.
+pub(crate) fn exact_percent(share: f64) -> String {
+    // Rounded because 0.0025 × 100 is not exactly 0.25.
+    format!("{} %", (share * 1e10).round() / 1e8)
+}
+
 /// Returns the change of a ratio above 1 as a percentage. Above a factor of 11 the exact number is
 /// omitted.
 pub(crate) fn change(ratio: f64) -> String {
@@ -38,6 +44,12 @@ mod tests {
     fn percent_of_small_share_has_significant_digits() {
         let texts = [0.0, 0.00038, 0.004, 0.00096, 0.0996, 0.38, 1e-6].map(percent);
         assert_eq!(texts, ["0 %", "0.038 %", "0.4 %", "0.1 %", "10 %", "38 %", "0.00010 %"]);
+    }
+
+    #[test]
+    fn exact_percent_has_all_digits() {
+        let texts = [0.0025, 0.0225, 0.125, 0.02, 0.0].map(exact_percent);
+        assert_eq!(texts, ["0.25 %", "2.25 %", "12.5 %", "2 %", "0 %"]);
     }
 
     #[test]

@@ -276,7 +276,7 @@ pub fn compare(a: Side<'_>, b: Side<'_>, options: &ComparisonOptions) -> Compari
             b,
             (is_one_run, drift, order),
             (&rows, &repeats, &starts),
-            unmatched,
+            (unmatched, !options.gates.is_empty()),
         ),
         answers,
         differences,

@@ -12,7 +12,7 @@ pub(super) fn notes(
     b: Side<'_>,
     (is_one_run, drift, order): (bool, Option<String>, Confounding),
     (rows, repeats, starts): (&[ComparisonRow], &[CellRepeats], &[ServerStarts]),
-    unmatched: usize,
+    (unmatched, has_gates): (usize, bool),
 ) -> Vec<String> {
     let mut notes = Vec::new();
     if !is_one_run {
@@ -60,9 +60,10 @@ pub(super) fn notes(
     notes.extend(unrecorded_notes(repeats));
     notes.extend(unmatched_arm_notes(a, b));
     if unmatched > 0 {
+        let consequence = if has_gates { ", so their gates are undecided" } else { "" };
         notes.push(format!(
-            "{unmatched} of the steps of A are not planned in B. They are not compared, and no \
-             gate applies to them."
+            "{unmatched} of the steps of A are not planned in B. They are not compared\
+             {consequence}."
         ));
     }
     notes

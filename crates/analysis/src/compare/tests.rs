@@ -148,7 +148,7 @@ fn subjects_of_one_run_are_compared_in_pairs() {
     assert_eq!(answer(Verdict::Higher, Some(slower)), "median response time 8.0–12 % longer");
     let faster = Estimate { ratio: 0.9, low: 0.88, high: 0.92, ..slower };
     assert_eq!(answer(Verdict::Lower, Some(faster)), "median response time 8.0–12 % shorter");
-    assert_eq!(answer(Verdict::Same, Some(slower)), "median response time the same within 2.0 %");
+    assert_eq!(answer(Verdict::Same, Some(slower)), "median response time the same within 2 %");
     let missing =
         comparison.rows.iter().find(|row| row.metric == "server_cpu_us_per_request").unwrap();
     assert_eq!(missing.verdict, Verdict::Missing);
@@ -211,7 +211,7 @@ fn undetected_difference_states_detectable_size() {
     );
     let options = ComparisonOptions { same_within: Some(0.02), ..ComparisonOptions::default() };
     let row = throughput(&compare_runs((&same, Some(0)), (&same, Some(1)), &options)).clone();
-    assert_eq!((row.verdict, &*row.sentence), (Verdict::Same, "the same within 2.0 %"));
+    assert_eq!((row.verdict, &*row.sentence), (Verdict::Same, "the same within 2 %"));
     let few =
         run_with_servers("r", &[("x", &[200, 202]), ("y", &[300, 302]), ("null", &[900, 900])]);
     let row =

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{ComparisonRow, NoRatioReason, RunDifference};
-use crate::number_format::{change, percent};
+use crate::number_format::{change, exact_percent, percent};
 use crate::stats::{ALPHA, Estimate, PairUnit};
 
 /// Verdict on a difference.
@@ -65,7 +65,7 @@ pub(super) fn sentence(
         (Verdict::Same, _) => {
             format!(
                 "the same within {}",
-                percent(same_within.expect("only a margin makes them the same"))
+                exact_percent(same_within.expect("only a margin makes them the same"))
             )
         }
         (Verdict::NotShown, Some(e)) if e.p < ALPHA => {
@@ -142,7 +142,7 @@ pub(super) fn answer(rows: &[ComparisonRow], same_within: Option<f64>) -> String
                 1,
                 format!(
                     "{name} the same within {}",
-                    percent(same_within.expect("only a margin makes them the same"))
+                    exact_percent(same_within.expect("only a margin makes them the same"))
                 ),
             ),
             _ => (2, format!("{name}: {}", sentence(row, same_within, &[]))),
