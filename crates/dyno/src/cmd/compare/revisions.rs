@@ -94,8 +94,10 @@ fn write_comparison(
     let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
     let is_complete = completeness(&run, &report) == RunCompleteness::Complete;
     let has_failed = report.subjects.iter().any(|subject| !subject.failures.is_empty());
-    let is_cut = ended == RunEnd::Interrupted;
-    let invalid_reason = invalid_reason(&report);
+    // An interrupt after the last step has no effect on the result.
+    let is_cut = ended == RunEnd::Interrupted && !is_complete;
+    // A revision without a step was not shown to be wrong.
+    let invalid_reason = invalid_reason(&report).filter(|_| can_start(&run.header.plan));
     let run_problems = run_problems(is_cut, is_complete, has_failed, invalid_reason.as_deref());
     let compared =
         ComparisonResult { run_problems, ..compare(side(0), side(1), comparison_options) };
