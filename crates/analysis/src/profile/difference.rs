@@ -14,7 +14,9 @@ use super::{Flame, Function, Node, SampleKind, Tree, lines};
 pub struct ProfileDifference {
     /// The first profile, with `levels`.
     pub flame: Flame,
-    /// Time per response in the other profile.
+    /// Time per response in this profile and in the other one, microseconds. Lost samples are
+    /// assumed to be like the others.
+    pub here_us: f64,
     pub there_us: f64,
     /// Differences by size, the largest first; those that the samples cannot show are left out.
     pub changes: Vec<FunctionChange>,
@@ -117,6 +119,7 @@ pub fn difference(
     changes.truncate(MAX_CHANGES);
     Some(ProfileDifference {
         flame: Flame { levels: Some(levels), ..flame },
+        here_us: flame.samples as f64 * scale.here_us,
         there_us: total_there_us,
         changes,
     })

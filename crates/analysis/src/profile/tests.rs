@@ -100,6 +100,16 @@ fn flame_omits_invisible_parts() {
     assert_eq!(flame.hottest.len(), 2);
 }
 
+/// Lost samples are assumed to be like the others, in both profiles.
+#[test]
+fn equal_profiles_with_lost_samples_take_equal_time() {
+    let mut record = profile(vec![stack(&[0, 1], 100)]);
+    record.running.lost = 100;
+    let compared = difference(&record, &record, SampleKind::Running).unwrap();
+    assert_eq!((compared.here_us, compared.there_us), (200.0, 200.0));
+    assert_eq!(compared.changes, []);
+}
+
 #[test]
 fn profile_difference_requires_significant_samples() {
     let here = profile(vec![stack(&[0, 1], 400), stack(&[0, 2], 100)]);

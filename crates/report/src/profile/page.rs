@@ -47,8 +47,7 @@ pub fn page(
 }
 
 fn changes_section(compared: &ComparedProfile<'_>) -> Markup {
-    let ProfileDifference { flame, there_us, changes } = compared.difference;
-    let here_us = flame.us_per_request.map_or_else(|| "an unknown time".into(), micros);
+    let ProfileDifference { here_us, there_us, changes, .. } = compared.difference;
     let row = |change: &FunctionChange| {
         let sign = if change.difference_us > 0.0 { "+" } else { "−" };
         html! {
@@ -62,7 +61,7 @@ fn changes_section(compared: &ComparedProfile<'_>) -> Markup {
     };
     html! {
         p.note {
-            "A response took " (here_us) " here and " (micros(*there_us)) " there. Red calls take \
+            "A response took " (micros(*here_us)) " here and " (micros(*there_us)) " there. Red calls take \
                                                                            more time per response \
                                                                            here, blue calls less. \
                                                                            Calls without a colour \
