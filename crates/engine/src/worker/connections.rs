@@ -114,8 +114,6 @@ impl Worker {
         self.connections_up += 1;
         let slot = &mut self.slots[conn as usize];
         slot.state = ConnectionState::Up;
-        // After an upgrade the first request is already in flight.
-        slot.served = slot.in_flight() as u64;
         self.send_assigned(conn, now, driver);
         self.queue_output(conn, driver);
         self.refill(conn, now, driver);
