@@ -135,6 +135,45 @@ fn search_ends_if_server_stops_responding() {
     assert!(reason.starts_with("the server stopped responding"), "{reason}");
 }
 
+/// The server switches to HTTP/2 and responds in one write.
+#[test]
+fn request_of_upgrade_counts_for_its_connection() {
+    let sandbox = Sandbox::new();
+    let server = SmallServer::start("127.0.0.1", |head| {
+        if !head.starts_with("GET ") {
+            return Vec::new();
+        }
+        let switch =
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
+        let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+        // HEADERS with the end of stream 1; the field is `:status: 200`.
+        let response = [0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88];
+        [&switch[..], &settings, &response].concat()
+    });
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let limits = ["--requests-per-connection", "1", "--timeout", "500ms"];
+    let options = ["--protocol", "h2c-upgrade", "-n", "20", "-c", "1"];
+    let (result, message) = load(&sandbox, &[&[&*url], &options[..], &limits[..]].concat());
+    let counts = (&result["outcomes"]["ok"], &result["connections"]["opened"]);
+    assert_eq!(counts, (&20.into(), &20.into()), "{result:#}\n{message}");
+}
+
+/// A header of the command line replaces that of an import.
+#[test]
+fn header_of_command_line_replaces_imported_one() {
+    let sandbox = Sandbox::new();
+    let server = SmallServer::start("127.0.0.1", |_| response("", b"ok"));
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let import = format!("curl {url} -H 'Accept-Encoding: gzip' -H 'X-Kept: yes'\n");
+    fs::write(sandbox.path().join("requests"), import).unwrap();
+    let plain = ["-H", "accept-encoding: identity"];
+    load(&sandbox, &[&["--import", "requests", "-n", "1", "-c", "1"], &plain[..]].concat());
+    let heads = server.heads();
+    let head = heads.last().unwrap().to_ascii_lowercase();
+    assert!(head.contains("accept-encoding: identity") && head.contains("x-kept: yes"), "{head}");
+    assert!(!head.contains("gzip"), "{head}");
+}
+
 /// Encoded bodies are compared only in a sample, which can be all of them.
 #[test]
 fn encoded_bodies_are_all_checked_on_request() {

@@ -46,10 +46,10 @@ pub fn read_requests(
         remove_uncarried_headers(&mut requests, protocol, &mut changes);
     }
     for (i, request) in requests.iter_mut().enumerate() {
-        if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-            // The Host of the command line replaces the one of an import.
-            request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("host"));
-        }
+        // A header of the command line replaces those of an import with its name.
+        request
+            .headers
+            .retain(|(name, _)| !headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)));
         request.headers.extend(headers.iter().cloned());
         // On a page the expectations are for the document. Its resources may have any status from
         // 200 to 399.
