@@ -93,7 +93,7 @@ export const split: Figure = {
 
 function startedSubjects(report: Report, choice: Choice): SubjectResult[] {
   return report.subjects.filter(
-    (s) => !choice.hidden.has(s.id) && s.startup_ms.first_answer.median !== null,
+    (s) => !choice.hidden.has(s.id) && s.startup_ms.ready.median !== null,
   );
 }
 
@@ -132,7 +132,7 @@ export const startup: Figure = {
           type: "bar",
           barMaxWidth: 22,
           data: shown.map((s) => ({
-            value: s.startup_ms.first_answer.median ?? 0,
+            value: s.startup_ms.ready.median ?? 0,
             itemStyle: { color: colour(s), opacity: 0.55 },
           })),
           tooltip: { valueFormatter: (v: unknown) => (typeof v === "number" ? millis(v) : "–") },
@@ -141,7 +141,7 @@ export const startup: Figure = {
           type: "scatter",
           symbolSize: 7,
           data: shown.flatMap((s) =>
-            s.startup_ms.first_answer.values.map((v) => ({
+            s.startup_ms.ready.values.map((v) => ({
               value: [v, s.title],
               itemStyle: { color: colour(s) },
             })),

@@ -11,8 +11,8 @@ pub(crate) struct HeldResources {
     pub(crate) cpus: f64,
     /// `None`: not known.
     pub(crate) memory_bytes: Option<f64>,
-    /// Seconds of each start before the server serves.
-    pub(crate) startup_s: f64,
+    /// Seconds of each start before the server serves. `None`: not known.
+    pub(crate) startup_s: Option<f64>,
 }
 
 /// The price of 10⁹ requests and its parts.
@@ -45,13 +45,16 @@ impl PaidUse {
     ///
     /// A server with c CPUs serves c / t requests per second that take t CPU seconds each, and none
     /// during its start-up, once per lifetime (hours; `None`: unlimited). Returns `None` if the
-    /// start-up takes the whole lifetime.
+    /// start-up takes the whole lifetime, or if there is a lifetime and the start-up is not known.
     pub(crate) fn from_cpu_time(
         cpu_us: f64,
         held: HeldResources,
         lifetime_hours: Option<f64>,
     ) -> Option<PaidUse> {
-        let startup_share = lifetime_hours.map_or(0.0, |hours| held.startup_s / 3600.0 / hours);
+        let startup_share = match lifetime_hours {
+            Some(hours) => held.startup_s? / 3600.0 / hours,
+            None => 0.0,
+        };
         let cpu_hours = cpu_us * 1e3 / 3600.0 / (1.0 - startup_share);
         let gib_hours = |bytes| cpu_hours * bytes / f64::from(1 << 30) / held.cpus;
         let gib_hours = held.memory_bytes.map(gib_hours);
@@ -73,7 +76,7 @@ fn price_of_billion(cpu_us: f64, held: HeldResources, cost: Cost) -> Option<f64>
 
 /// Returns the price of the CPU time alone of 10⁹ requests, with all start-ups included in it.
 pub(crate) fn price_of_cpu_time(cpu_us: f64, cost: Cost) -> Option<f64> {
-    let cost = Cost { per_gib_hour: None, ..cost };
+    let cost = Cost { per_gib_hour: None, lifetime_hours: None, ..cost };
     price_of_billion(cpu_us, HeldResources::default(), cost)
 }
 
@@ -114,7 +117,7 @@ mod tests {
     #[test]
     fn price_includes_memory_and_start_ups() {
         let gib = f64::from(1 << 30);
-        let held = HeldResources { cpus: 2.0, memory_bytes: Some(gib), startup_s: 36.0 };
+        let held = HeldResources { cpus: 2.0, memory_bytes: Some(gib), startup_s: Some(36.0) };
         // Half a GiB per CPU, at a tenth of the CPU's price.
         let memory = Cost { per_gib_hour: Some(0.0072), ..CPU };
         let priced = result(100.0, Some((90.0, 120.0)), held, memory).unwrap();
@@ -126,7 +129,9 @@ mod tests {
         // A tenth of every lifetime is start-up.
         let short = Cost { lifetime_hours: Some(0.1), ..CPU };
         assert!((price_of_billion(100.0, held, short).unwrap() - 1.0 / 0.9).abs() < 1e-12);
-        assert_eq!(result(100.0, None, HeldResources { startup_s: 360.0, ..held }, short), None);
+        for startup_s in [Some(360.0), None] {
+            assert_eq!(result(100.0, None, HeldResources { startup_s, ..held }, short), None);
+        }
         // Memory without a price need not be known.
         let unknown = HeldResources { memory_bytes: None, ..held };
         assert_eq!(PaidUse::from_cpu_time(100.0, unknown, None).unwrap().gib_hours, None);

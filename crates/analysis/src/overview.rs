@@ -539,7 +539,7 @@ impl<'a> RowMaker<'a> {
         HeldResources {
             cpus: allowed_cpus(&subject.limits, &conditions.placement, &conditions.limits),
             memory_bytes: at.memory_bytes.median,
-            startup_s: subject.startup_ms.ready.median.unwrap_or(0.0) / 1e3,
+            startup_s: subject.startup_ms.ready.median.map(|ms| ms / 1e3),
         }
     }
 

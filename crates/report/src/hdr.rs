@@ -47,7 +47,8 @@ pub fn hgrm(times: &Times, missing: u64) -> String {
             };
         }
     }
-    let stat = |value: Option<f64>| value.map_or(0.0, ms);
+    // Without a correct response there is no such time, and 0 would be one.
+    let stat = |value: Option<f64>| value.map_or(f64::NAN, ms);
     let _ = writeln!(
         out,
         "#[Mean    = {:>12.3}, StdDeviation   = {:>12.3}]",

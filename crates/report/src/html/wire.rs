@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_analysis::load::Http2Result;
+use dyno_analysis::metric::Unit;
 use dyno_analysis::peak::RatioBound;
 use dyno_analysis::protocols::ProtocolComparison;
 use dyno_analysis::report::Report;
@@ -16,7 +17,7 @@ use maud::{Markup, html};
 use super::part_scope::PartScope;
 use super::table::{Column, TableCell, table_from_columns, text, value};
 use super::{count_cell, folded, note, trial_table};
-use crate::format::{count, micros, number, percent};
+use crate::format::{count, micros, number, percent, quantity};
 
 /// Renders tables of segments and HTTP/2 frames, with a row per subject and protocol. The tables of
 /// all trials are folded.
@@ -52,7 +53,7 @@ const SEGMENTS: [WireMetric; 4] = [
     ("#Segments per response", "segments_per_response", two_places),
     ("#Bytes in per response", "bytes_in_per_response", number),
     ("#Bytes out per response", "bytes_out_per_response", number),
-    ("#Retransmits", "retransmits", whole_number),
+    ("#Retransmits", "retransmits", count_or_median),
 ];
 
 const FRAMES: [WireMetric; 8] = [
@@ -62,8 +63,8 @@ const FRAMES: [WireMetric; 8] = [
     ("#Responses per receive", "responses_per_receive", two_places),
     ("#HPACK saves, in", "header_bytes_saved_in", percent),
     ("#HPACK saves, out", "header_bytes_saved_out", percent),
-    ("#Window stalls", "window_stalls", whole_number),
-    ("#Sent again", "requests_retried", whole_number),
+    ("#Window stalls", "window_stalls", count_or_median),
+    ("#Sent again", "requests_retried", count_or_median),
 ];
 
 /// Table with a row per subject and protocol, in the order in which they first ran.
@@ -116,8 +117,9 @@ fn two_places(n: f64) -> String {
     format!("{n:.2}")
 }
 
-fn whole_number(n: f64) -> String {
-    count(n as u64)
+/// Formats a count, or a median of counts, which may be a fraction.
+fn count_or_median(n: f64) -> String {
+    quantity(Unit::Count, n)
 }
 
 const EVERY_TRIAL: [Column<'_, TrialResult>; 7] = [
@@ -128,7 +130,7 @@ const EVERY_TRIAL: [Column<'_, TrialResult>; 7] = [
         value(t.load.bytes.per_response(t.load.bytes.received), number)
     }),
     ("#Bytes out per response", &|t| value(t.load.bytes.per_response(t.load.bytes.sent), number)),
-    ("#Retransmits", &|t| value(t.load.tcp.retransmits.map(|n| n as f64), whole_number)),
+    ("#Retransmits", &|t| value(t.load.tcp.retransmits.map(|n| n as f64), count_or_median)),
     ("TLS", &|t| text(t.load.tls.as_ref().map_or("–".into(), tls_text))),
 ];
 
@@ -229,7 +231,7 @@ fn frames_of_every_trial(report: &Report, trials: &[Http2Trial<'_>]) -> Markup {
         |(t, _)| t,
         &[
             ("#Streams requested", &|(_, h)| count_cell(u64::from(h.streams.asked))),
-            ("#Allowed", &|(_, h)| value(h.streams.granted.map(f64::from), whole_number)),
+            ("#Allowed", &|(_, h)| value(h.streams.granted.map(f64::from), count_or_median)),
             ("#Most", &|(_, h)| count_cell(h.streams.max_open)),
             ("Frames per response", &|(_, h)| text(frames_text(h))),
             ("#Frames per segment", &|(_, h)| value(h.frames_per_segment, two_places)),
