@@ -23,6 +23,8 @@ impl ImportFormat {
         if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("har")) {
             return ImportFormat::Har;
         }
+        // The readers skip a byte-order mark, too.
+        let text = text.trim_start_matches('\u{feff}');
         let lines = || {
             text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
         };
@@ -78,6 +80,8 @@ mod tests {
             ("$ curl http://h/", ImportFormat::Curl),
             ("http://h/\n\nhttp://h/b\n", ImportFormat::Urls),
             ("GET http://h/\n", ImportFormat::Urls),
+            ("\u{feff}{\"log\":{\"entries\":[]}}", ImportFormat::Har),
+            ("\u{feff}curl http://h/", ImportFormat::Curl),
         ] {
             assert_eq!(ImportFormat::guess(Path::new("-"), text), format, "{text}");
         }
