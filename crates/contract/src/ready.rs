@@ -8,7 +8,8 @@ use std::process::ExitStatus;
 
 use dyno_archive::start::{Failure, FailureKind, Startup};
 use dyno_launch::process::Process;
-use dyno_observer::{monotonic_ns, proc};
+use dyno_observer::monotonic_ns;
+use dyno_observer::proc::{self, ListenerOwner};
 
 use crate::client::{BodyRetention, ProbeClient, ProbeResponse};
 use crate::description;
@@ -308,12 +309,12 @@ fn attempt_request(
     }
 }
 
-/// Checks that a process of the part owns the port: another program may have used it before the
-/// start.
+/// Checks that a process of the part owns the port. An unknown owner may be the part itself, if it
+/// runs as another user: dyno found the port free before the start.
 fn check_owner(process: &Process, port: u16) -> Result<(), Failure> {
     match proc::listener_in_network_of(process.pid(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
     {
-        Some((pid, name)) if !process.owns(pid) => Err(never_ready(format!(
+        ListenerOwner::Process { pid, name } if !process.owns(pid) => Err(never_ready(format!(
             "port {port} is in use by another program: {name}, process {pid}"
         ))),
         _ => Ok(()),

@@ -5,6 +5,7 @@ mod canary;
 mod first_start;
 mod judge;
 mod lifecycle_check;
+mod ports;
 mod price;
 mod profile;
 mod running_parts;

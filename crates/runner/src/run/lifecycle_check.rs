@@ -31,8 +31,9 @@ use regex::bytes::Regex;
 
 use super::Runner;
 use super::judge::{harness, interrupted_failure};
+use super::ports::Ports;
 use super::running_parts::{CheckedListener, RunningPart};
-use super::start::{Ports, Recipe, RunSetup, Spawned};
+use super::start::{Recipe, RunSetup, Spawned};
 
 /// Interval between checks of an awaited condition. Nothing is measured meanwhile.
 const CONDITION_CHECK_INTERVAL: Duration = Duration::from_millis(20);

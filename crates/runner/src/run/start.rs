@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,7 +18,7 @@ use dyno_archive::start::{
 use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::client::ProbeClient;
 use dyno_contract::listener::Listener;
-use dyno_contract::{ports, ready};
+use dyno_contract::ready;
 use dyno_engine::rng::Rng;
 use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::group::{self, Groups};
@@ -32,7 +31,6 @@ use dyno_launch::tool::ServerCommand;
 use dyno_launch::{folder, open_files_hard_limit};
 use dyno_observer::kernel_probes::PartyMonitor;
 use dyno_observer::probes::Probes;
-use dyno_observer::proc;
 use dyno_subject::build;
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::snapshot::Snapshot;
@@ -41,6 +39,7 @@ use dyno_subject::limits::TEMPLATE_BYTES;
 use dyno_subject::placeholders::{PROFILE_NAMES, Placeholders};
 
 use super::judge::{harness, interrupted_failure, memory_first};
+use super::ports::Ports;
 use super::running_parts::{AliveCheck, CheckedListener, RunningPart};
 use super::{RunEvent, Runner};
 use crate::drops::DropWatch;
@@ -53,62 +52,6 @@ pub(super) struct RunSetup {
     /// `None`: no subject needs them.
     pub(super) certs: Option<Certs>,
     pub(super) probes: Probes,
-}
-
-/// The ports of one part.
-#[derive(Clone, Copy)]
-pub(super) struct Ports {
-    pub(super) plain: u16,
-    pub(super) tls: u16,
-}
-
-impl Ports {
-    /// Finds free ports, or returns the server's fixed ports if they are unused.
-    fn find(definition: &Definition) -> Result<Ports, String> {
-        let free = ports::free_ports(2, dyno_observer::monotonic_ns())?;
-        let start = &definition.start;
-        for port in [start.port, start.tls_port].into_iter().flatten() {
-            if let Some((pid, name)) =
-                proc::listener_at(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
-            {
-                return Err(format!(
-                    "port {port}: the fixed port of {} is in use by {name}, process {pid}\nhint: \
-                     stop that process first",
-                    definition.name
-                ));
-            }
-        }
-        Ok(Ports { plain: start.port.unwrap_or(free[0]), tls: start.tls_port.unwrap_or(free[1]) })
-    }
-
-    /// Returns the ports that the part listens on: assigned ports that its definition uses, and
-    /// fixed ports.
-    fn used_by(self, definition: &Definition) -> Vec<u16> {
-        let start = &definition.start;
-        let ports = [("port", start.port, self.plain), ("tls_port", start.tls_port, self.tls)];
-        let used = ports
-            .into_iter()
-            .filter(|(placeholder, fixed, _)| fixed.is_some() || definition.uses(placeholder));
-        used.map(|(_, _, port)| port).collect()
-    }
-
-    /// Returns the placeholders for these ports in other parts' settings, with their values.
-    fn port_placeholders(self, name: &str) -> [(Cow<'static, str>, String); 3] {
-        [
-            (format!("{name}.port").into(), self.plain.to_string()),
-            (format!("{name}.tls_port").into(), self.tls.to_string()),
-            (format!("{name}.host").into(), Ipv4Addr::LOCALHOST.to_string()),
-        ]
-    }
-
-    fn listener(self, protocol: Protocol, certs: Option<&Certs>) -> Listener {
-        let port = if protocol.is_tls() { self.tls } else { self.plain };
-        Listener {
-            addr: SocketAddr::from(([127, 0, 0, 1], port)),
-            protocol,
-            authority: certs.filter(|_| protocol.is_tls()).map(Certs::authority),
-        }
-    }
 }
 
 /// Definition and conditions of one part of a start.
