@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use dyno_archive::start::StopRecord;
 use dyno_observer::Processes;
 use dyno_observer::cgroup::Group;
+use dyno_observer::proc::ListenerOwner;
 use dyno_observer::{Sampler, monotonic_ns, proc};
 use serde::Deserialize;
 
@@ -198,6 +200,14 @@ impl Process {
     #[must_use]
     pub fn owns(&self, pid: u32) -> bool {
         self.pids().contains(&pid) || has_cookie(pid, &self.workspace.name)
+    }
+
+    /// Finds the listener at a port of 127.0.0.1 in the subject's network.
+    #[must_use]
+    pub fn listener_at(&self, port: u16) -> ListenerOwner {
+        // A process that has ended is in no network. The minder is in the one it was started in.
+        let viewer = if self.status.is_none() { self.pid() } else { self.minded.minder() };
+        proc::listener_in_network_of(viewer, SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
     }
 
     /// Moves processes that have left the control group back into it. Its counters and limits must
