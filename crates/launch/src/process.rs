@@ -22,7 +22,7 @@ use crate::group::{self, Groups};
 use crate::guard::Guard;
 use crate::limits::GROUP_REMOVAL;
 use crate::log::{Log, LogTrimmer};
-use crate::minder::{self, Descendants, MindedCommand};
+use crate::minder::{self, Descendants, MindedCommand, StartError};
 use crate::supervision::Patience;
 use crate::sys::{self, ChildSetup};
 
@@ -130,7 +130,7 @@ pub struct Process {
 
 impl Process {
     /// Starts the command, and registers its processes with the guard.
-    pub fn start(spec: ProcessSpec) -> io::Result<Process> {
+    pub fn start(spec: ProcessSpec) -> Result<Process, StartError> {
         let workspace = spec.workspace;
         let secrets = spec.environment.secret_values();
         let log = Arc::new(Log::create(&workspace.work.join(LOG), secrets)?);

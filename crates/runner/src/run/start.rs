@@ -28,7 +28,7 @@ use dyno_launch::process::{self, Process, Workspace};
 use dyno_launch::secret_values::SecretValues;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::ServerCommand;
-use dyno_launch::{folder, open_files_hard_limit};
+use dyno_launch::{StartError, folder, open_files_hard_limit};
 use dyno_observer::kernel_probes::PartyMonitor;
 use dyno_observer::probes::Probes;
 use dyno_subject::build;
@@ -277,11 +277,11 @@ impl Runner<'_> {
         let secrets = settings.environment.secret_values();
         let listeners = checked_listeners(definition, ports, certs, &secrets).map_err(harness)?;
         let spec = settings.spec(recipe, workspace).map_err(harness)?;
-        let started = recipe.network.as_server(|| Process::start(spec)).flatten();
-        let process = started.map_err(|error| Failure {
-            kind: FailureKind::NotStarted,
-            message: format!("`{}`: {error}", definition.start.command.join(" ")),
-        })?;
+        let started = recipe.network.as_server(|| Process::start(spec));
+        let process = started
+            .map_err(StartError::from)
+            .flatten()
+            .map_err(|error| start_failure(&error, &definition.start.command))?;
         record.pid = Some(process.pid());
         // Attached as soon as the process exists, so that its children are monitored as well.
         // Without a free slot for its probes the start continues.
@@ -356,6 +356,15 @@ impl Runner<'_> {
         follower.finish(&mut |line| on_event(RunEvent::Printed { name: &definition.name, line }));
         ready
     }
+}
+
+/// Returns the failure of a part without a process. Only an error of exec is the part's own.
+fn start_failure(error: &StartError, command: &[String]) -> Failure {
+    let kind = match error {
+        StartError::Setup(_) => FailureKind::Harness,
+        StartError::Exec(_) => FailureKind::NotStarted,
+    };
+    Failure { kind, message: format!("`{}`: {error}", command.join(" ")) }
 }
 
 /// Returns the record of the part that is being started.
@@ -601,4 +610,18 @@ fn certificate_placeholders(certs: &Certs) -> [(Cow<'static, str>, String); 2] {
         ("cert".into(), certs.chain().display().to_string()),
         ("key".into(), certs.key().display().to_string()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_before_exec_is_harness_failure() {
+        let kind = |make: fn(std::io::Error) -> StartError| {
+            start_failure(&make(std::io::ErrorKind::NotFound.into()), &["x".into()]).kind
+        };
+        assert_eq!(kind(StartError::Setup), FailureKind::Harness);
+        assert_eq!(kind(StartError::Exec), FailureKind::NotStarted);
+    }
 }
