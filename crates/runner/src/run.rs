@@ -3,6 +3,8 @@
 
 mod canary;
 mod first_start;
+#[cfg(test)]
+mod fixture;
 mod judge;
 mod lifecycle_check;
 mod ports;

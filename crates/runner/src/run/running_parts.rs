@@ -59,7 +59,7 @@ impl<'a> Launched<'a> {
         let depth = if has_responses_at_end(record) { CheckDepth::Cheap } else { CheckDepth::Full };
         let result = result.and_then(|()| {
             let failure = backend_failure(self.backends, None)
-                .or_else(|| self.silent_backend(None, depth, supervision));
+                .or_else(|| silent_backend(self.backends, None, depth, supervision));
             failure.map_or(Ok(()), Err)
         });
         let result = result.map_err(|failure| {
@@ -76,35 +76,7 @@ impl<'a> Launched<'a> {
 
     /// Returns the failure of the subject, or of the back end that caused it.
     pub(super) fn blame(&mut self, failure: Failure, supervision: &Supervision<'_>) -> Failure {
-        // A subject that exited did so by itself, unless a back end has exited, too.
-        let is_silence =
-            [FailureKind::Deaf, FailureKind::IncorrectResponses].contains(&failure.kind);
-        let silence_failure = match is_silence {
-            true => self.silent_backend(Some(&failure), CheckDepth::Full, supervision),
-            false => None,
-        };
-        backend_failure(self.backends, Some(&failure)).or(silence_failure).unwrap_or(failure)
-    }
-
-    /// Returns the failure of a running back end that does not respond. `subject_failure`: failure
-    /// that was observed at the subject.
-    fn silent_backend(
-        &mut self,
-        subject_failure: Option<&Failure>,
-        depth: CheckDepth,
-        supervision: &Supervision<'_>,
-    ) -> Option<Failure> {
-        let silence_failure = |part: &mut RunningPart| {
-            let is_running = part.process.exit_status().is_none();
-            is_running
-                .then(|| part.silence(depth, supervision))
-                .flatten()
-                .map(|reason| (part.name.clone(), reason))
-        };
-        let (name, reason) = self.backends.iter_mut().find_map(silence_failure)?;
-        let consequence = consequence_text(subject_failure);
-        let message = format!("back end {name}: it runs, but {reason}{consequence}");
-        Some(Failure { kind: FailureKind::BackendFailed, message })
+        blame(self.backends, failure, supervision)
     }
 
     /// Resets the data of all back ends.
@@ -120,9 +92,52 @@ impl<'a> Launched<'a> {
     }
 }
 
-/// Returns the failure of a back end that has exited, or has lost processes to its memory limit.
+/// Returns a failure of the subject, or of the back end that caused it.
+pub(super) fn blame(
+    backends: &mut [RunningPart],
+    failure: Failure,
+    supervision: &Supervision<'_>,
+) -> Failure {
+    // A subject that exited after its start did so by itself, unless a back end has exited, too.
+    let may_be_waiting = matches!(
+        failure.kind,
+        FailureKind::NeverReady
+            | FailureKind::DataFailed
+            | FailureKind::Deaf
+            | FailureKind::IncorrectResponses
+    );
+    let depth = CheckDepth::Full;
+    let silence_failure = match may_be_waiting {
+        true => silent_backend(backends, Some(&failure), depth, supervision),
+        false => None,
+    };
+    backend_failure(backends, Some(&failure)).or(silence_failure).unwrap_or(failure)
+}
+
+/// Returns the failure of a running back end that does not respond. `subject_failure`: failure that
+/// was observed at the subject.
+fn silent_backend(
+    backends: &mut [RunningPart],
+    subject_failure: Option<&Failure>,
+    depth: CheckDepth,
+    supervision: &Supervision<'_>,
+) -> Option<Failure> {
+    let silence_failure = |part: &mut RunningPart| {
+        let is_running = part.process.exit_status().is_none();
+        is_running
+            .then(|| part.silence(depth, supervision))
+            .flatten()
+            .map(|reason| (part.name.clone(), reason))
+    };
+    let (name, reason) = backends.iter_mut().find_map(silence_failure)?;
+    let consequence = consequence_text(subject_failure);
+    let message = format!("back end {name}: it runs, but {reason}{consequence}");
+    Some(Failure { kind: FailureKind::BackendFailed, message })
+}
+
+/// Returns the failure of a back end that has exited, or has lost processes for lack of memory.
 /// `subject_failure`: failure that was observed at the subject.
-pub(super) fn backend_failure(
+fn backend_failure(
     backends: &mut [RunningPart],
     subject_failure: Option<&Failure>,
 ) -> Option<Failure> {
@@ -457,7 +472,32 @@ impl CheckedListener {
 
 #[cfg(test)]
 mod tests {
+    use dyno_launch::guard::Guard;
+    use dyno_launch::supervision::Interrupts;
+
     use super::*;
+    use crate::run::fixture;
+
+    #[test]
+    fn silent_back_end_is_blamed_for_failed_start() {
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut backends = [fixture::part(None, AliveCheck::Connect(vec![port]))];
+        let mut blamed = |kind| {
+            let failure = Failure { kind, message: "no response by its deadline".into() };
+            blame(&mut backends, failure, &supervision)
+        };
+        use FailureKind::{BackendFailed, Crashed, NeverReady};
+        assert_eq!(blamed(NeverReady).kind, NeverReady, "the back end responds");
+        drop(listener);
+        let failure = blamed(NeverReady);
+        assert_eq!(failure.kind, BackendFailed, "{failure:?}");
+        assert!(failure.message.starts_with("back end x: it runs, but it does not respond"));
+        assert!(failure.message.ends_with("Subject: no response by its deadline"));
+        assert_eq!(blamed(Crashed).kind, Crashed);
+    }
 
     #[test]
     fn first_success_succeeds_after_one_success() {
