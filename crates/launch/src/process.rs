@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use dyno_archive::start::StopRecord;
 use dyno_observer::Processes;
-use dyno_observer::cgroup::Group;
+use dyno_observer::cgroup::{Group, OomKills};
 use dyno_observer::proc::ListenerOwner;
 use dyno_observer::{Sampler, monotonic_ns, proc};
 use serde::Deserialize;
@@ -243,10 +243,10 @@ impl Process {
         self.log.tail(20)
     }
 
-    /// How often the kernel has killed a process for exceeding the memory limit.
+    /// Processes that the kernel has killed for lack of memory.
     #[must_use]
-    pub fn oom_kills(&self) -> u64 {
-        self.sampler.group.counters().oom_kills.unwrap_or(0)
+    pub fn oom_kills(&self) -> OomKills {
+        self.sampler.group.oom_kills()
     }
 
     /// Stops the subject like a service manager: sends the signal to all its processes, waits until

@@ -62,16 +62,13 @@ impl<'a> Launched<'a> {
                 .or_else(|| silent_backend(self.backends, None, depth, supervision));
             failure.map_or(Ok(()), Err)
         });
-        let result = result.map_err(|failure| {
-            let during = MachineDrops::from_load(record).unwrap_or_default();
-            drops::explain(&during, watch.explain(failure))
-        });
-        if let Err(failure) = &result {
-            // If the machine dropped the requests, the server has not failed.
-            let is_machine_fault = failure.kind == FailureKind::Harness;
-            record.server_failure = (!is_machine_fault).then(|| failure.in_words());
-        }
-        result
+        let Err(failure) = result else { return Ok(()) };
+        let kind = failure.kind;
+        let during = MachineDrops::from_load(record).unwrap_or_default();
+        let failure = drops::explain(&during, watch.explain(failure));
+        // If the machine dropped the requests, the server has not failed. The drops have a caveat.
+        record.server_failure = (failure.kind == kind).then(|| failure.in_words());
+        Err(failure)
     }
 
     /// Returns the failure of the subject, or of the back end that caused it.
@@ -145,7 +142,7 @@ fn backend_failure(
         let oom_kills = part.process.oom_kills();
         let event = match part.process.exit_status() {
             Some(status) => format!("ended with {status}"),
-            None if oom_kills > 0 => "continues without them, or with new ones".into(),
+            None if oom_kills.count > 0 => "continues without them, or with new ones".into(),
             None => return None,
         };
         Some((event, oom_kills, part.name.clone()))
@@ -153,7 +150,12 @@ fn backend_failure(
     let (event, oom_kills, name) = backends.iter_mut().find_map(describe_loss)?;
     let message = format!("back end {name} {event}{}", consequence_text(subject_failure));
     let failure = memory_first(oom_kills, Failure { kind: FailureKind::BackendFailed, message });
-    Some(Failure { kind: FailureKind::BackendFailed, ..failure })
+    // A back end that reached its own limit has failed itself. The machine's memory is no part's.
+    let kind = match failure.kind {
+        FailureKind::OutOfMemory => FailureKind::BackendFailed,
+        kind => kind,
+    };
+    Some(Failure { kind, ..failure })
 }
 
 /// Returns the end of a back end's failure message: the failure that was observed at the subject.

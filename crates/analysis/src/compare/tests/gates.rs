@@ -7,6 +7,7 @@ use super::*;
 pub(super) enum RepeatOutcome {
     Crashed,
     BackendEnded,
+    MachineFailed,
     IncorrectResponses,
     NoResponses,
     FailedStart,
@@ -56,6 +57,10 @@ pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOu
         };
         match outcome {
             RepeatOutcome::Crashed => load.server_failure = Some("it ended".into()),
+            RepeatOutcome::MachineFailed => {
+                load.server_failure = Some("could not be measured: no memory was left".into());
+                load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
+            }
             // A server without its back end may respond incorrectly.
             RepeatOutcome::BackendEnded => {
                 load.server_failure = Some("lost a back end: back end db ended".into());
@@ -75,9 +80,10 @@ pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOu
     }
 }
 
-const OUTCOMES: [(RepeatOutcome, Cause); 8] = [
+const OUTCOMES: [(RepeatOutcome, Cause); 9] = [
     (RepeatOutcome::Crashed, Cause::ServerFailed),
     (RepeatOutcome::BackendEnded, Cause::Measurement),
+    (RepeatOutcome::MachineFailed, Cause::Measurement),
     (RepeatOutcome::IncorrectResponses, Cause::ServerFailed),
     (RepeatOutcome::NoResponses, Cause::Unanswered),
     (RepeatOutcome::FailedStart, Cause::ServerFailed),
