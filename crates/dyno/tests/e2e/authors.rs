@@ -157,6 +157,20 @@ fn failed_build_reports_exit_and_output() {
 }
 
 #[test]
+fn build_with_skipped_variant_fails() {
+    let sandbox = Sandbox::new();
+    let variant = "[variants.more]\ntitle = \"More\"\n[[variants.more.requires]]\nname = \"moon\"\n\
+                   test = \"false\"\nhint = \"Get it.\"\n";
+    write(&sandbox.path().join("subjects"), "tool", &null_on("{port}", variant));
+    let output = sandbox.dyno(&["subjects", "build", "tool"]);
+    let printed = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{printed}");
+    assert!(printed.contains("skipped: moon is missing. Get it."), "{printed}");
+    let output = sandbox.dyno(&["subjects", "build", "tool", "--except", "tool/more"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+}
+
+#[test]
 fn import_runs_nothing_and_lists_steps() {
     let sandbox = Sandbox::new();
     let folder = sandbox.path().join("frameworks/quick");
