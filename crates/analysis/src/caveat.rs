@@ -233,6 +233,9 @@ codes! {
     StartedForProfiles = "started_for_profiles" in Server,
     /// Processes outside of the run used this machine's CPUs.
     Contaminated = "contaminated" in Machine,
+    /// The machine failed during the step, such as by running out of memory, and stopped processes
+    /// of the server.
+    MachineFailed = "machine_failed" in Machine => "the machine failed",
     /// Trials were re-run because during the first measurement another program used the machine,
     /// heat slowed it, or the generator did not run. Both measurements are kept.
     DoneAgain = "done_again" in Machine,

@@ -115,7 +115,7 @@ pub struct ServerUse {
     /// Counters of the server's network namespace, which may be shared with others. `None`: not
     /// read.
     pub network: Option<TcpLosses>,
-    /// Times that its memory limit killed a process in the window; `None`: not known.
+    /// Processes that the kernel killed for lack of memory in the window; `None`: not known.
     pub oom_kills: Option<u64>,
     /// Time spent on taking the samples.
     pub probe_s: Option<f64>,

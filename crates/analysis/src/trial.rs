@@ -142,12 +142,16 @@ const BREAKING: [Code; 5] = [
 const LOSING: [Code; 3] = [Code::NoCorrectResponse, Code::Errors, Code::Outage];
 
 /// Caveats that attribute missing responses to causes outside of the server.
-const EXCUSING: [Code; 3] = [Code::DroppedPackets, Code::GeneratorStopped, Code::BackendFailed];
+const EXCUSING: [Code; 4] =
+    [Code::DroppedPackets, Code::GeneratorStopped, Code::BackendFailed, Code::MachineFailed];
+
+/// Caveats that attribute all failures of a server, also incorrect responses, to another program.
+const FOREIGN: [Code; 2] = [Code::BackendFailed, Code::MachineFailed];
 
 /// Sorts caveats, the most severe first. Among equally severe caveats, faults of the server come
 /// first, because reports show the first one.
 pub(crate) fn sort_by_severity(caveats: &mut [Caveat]) {
-    let groups = [&[Code::BackendFailed][..], &BREAKING, &EXCUSING, &LOSING];
+    let groups = [&FOREIGN[..], &BREAKING, &EXCUSING, &LOSING];
     let rank = |code: &Code| groups.iter().position(|codes| codes.contains(code));
     caveats.sort_by_key(|c| (std::cmp::Reverse(c.severity), rank(&c.code).unwrap_or(usize::MAX)));
 }
@@ -168,9 +172,9 @@ impl TrialResult {
     }
 
     /// Whether the trial is not valid because its server responded incorrectly, ended, or
-    /// violated its contract. Noise does not cause this. A failed back end excuses the server.
+    /// violated its contract. Noise does not cause this. A failed back end or machine excuses it.
     pub(crate) fn is_broken(&self) -> bool {
-        self.is_refused_for(&BREAKING) && !self.is_refused_for(&[Code::BackendFailed])
+        self.is_refused_for(&BREAKING) && !self.is_refused_for(&FOREIGN)
     }
 
     /// Whether the trial is not valid because too many requests got no response. A stall of the
@@ -179,8 +183,8 @@ impl TrialResult {
         self.is_refused_for(&LOSING) && !self.is_refused_for(&EXCUSING)
     }
 
-    /// Whether the trial is not valid because the generator stopped, packets were dropped or a
-    /// back end failed.
+    /// Whether the trial is not valid because the generator stopped, packets were dropped, or a
+    /// back end or the machine failed.
     pub(crate) fn has_excuse(&self) -> bool {
         self.is_refused_for(&EXCUSING)
     }

@@ -493,7 +493,7 @@ pub struct CgroupUse {
     pub memory_shmem_bytes: Option<u64>,
     /// Kernel memory for it: stacks, page tables, kernel objects, socket buffers.
     pub memory_kernel_bytes: Option<u64>,
-    /// Number of times that the memory limit killed a process.
+    /// Number of processes that the kernel killed for lack of memory.
     pub oom_kills: Option<u64>,
     pub pids: Option<u64>,
 }

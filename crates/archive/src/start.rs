@@ -452,7 +452,7 @@ pub enum FailureKind {
     IncorrectResponses,
     /// Its process ended while it was needed.
     Crashed,
-    /// The memory limit killed it.
+    /// It reached its memory limit, and the kernel killed processes of it.
     OutOfMemory,
     /// Alive, but it stopped answering.
     Deaf,

@@ -1,7 +1,7 @@
 //! Runs a check of a contract at one listener, with single exchanges.
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dyno_archive::trial::CheckResult;
 
@@ -69,10 +69,10 @@ impl TimeLimit {
 }
 
 /// Runs a check. Over HTTP/2 it sends the requests one after the other, and ignores the check's
-/// `streams`.
+/// `streams`. `time`: time of all responses together, and of each one in a second try.
 #[must_use]
-pub fn run(check: &Check, client: &ProbeClient, load: ServerLoad) -> CheckResult {
-    run_with(check, client, load, |limit| try_run(check, client, limit))
+pub fn run(check: &Check, client: &ProbeClient, load: ServerLoad, time: Duration) -> CheckResult {
+    run_with(check, client, load, |limit| try_within(check, client, limit, time))
 }
 
 /// Runs a check by an attempt at it. An idle server without a response in time is tried once more,
@@ -172,15 +172,24 @@ fn expectation_text(check: &Check) -> String {
     texts.join("; then ")
 }
 
-/// Tries a check once, as [`run`] does.
+/// Tries a check once, as [`run`] does, in the usual time.
 pub fn try_run(check: &Check, client: &ProbeClient, limit: TimeLimit) -> Result<String, Problem> {
+    try_within(check, client, limit, CHECK)
+}
+
+fn try_within(
+    check: &Check,
+    client: &ProbeClient,
+    limit: TimeLimit,
+    time: Duration,
+) -> Result<String, Problem> {
     let began = Instant::now();
     let traffic = client.compile(check.requests.clone()).map_err(Problem::Wrong)?;
     if let Some(bytes) = check.bytes {
         return bytes::run(bytes, client, traffic.requests(), limit);
     }
     let mut session =
-        client.session(&traffic, CHECK).map_err(|error| Problem::from_io(&error, "connecting"))?;
+        client.session(&traffic, time).map_err(|error| Problem::from_io(&error, "connecting"))?;
     let mut last = String::new();
     let requests = check.requests.iter().zip(traffic.requests());
     for (n, (request, compiled)) in
@@ -192,7 +201,7 @@ pub fn try_run(check: &Check, client: &ProbeClient, limit: TimeLimit) -> Result<
         };
         limit.check_elapsed(began)?;
         if limit == TimeLimit::Response {
-            session.set_timeout(CHECK);
+            session.set_timeout(time);
         }
         let response = session
             .exchange(compiled, BodyRetention::Whole)
@@ -213,7 +222,6 @@ mod tests {
     use std::net::{SocketAddr, TcpListener};
     use std::path::Path;
     use std::thread;
-    use std::time::Duration;
 
     use dyno_archive::Protocol;
 
@@ -279,23 +287,41 @@ mod tests {
         assert_eq!(outcome(Ending, vec![closed()]), (false, true, 1));
     }
 
-    /// Six responses of 1 s each take longer than a check, and each comes in time.
-    #[test]
-    fn second_try_gives_each_response_its_time() {
+    /// Starts a server of one connection that delays each response.
+    fn slow_server(delay: Duration) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             while stream.read(&mut [0; 1024]).is_ok_and(|n| n > 0) {
-                thread::sleep(Duration::from_secs(1));
+                thread::sleep(delay);
                 let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
                 if stream.write_all(response).is_err() {
                     break;
                 }
             }
         });
+        addr
+    }
+
+    /// Six responses of 1 s each take longer than a check, and each comes in time.
+    #[test]
+    fn second_try_gives_each_response_its_time() {
+        let addr = slow_server(Duration::from_secs(1));
         let check = check("path = \"/\"\ntimes = 6");
         let got = try_run(&check, &client(addr), TimeLimit::Response);
         assert!(got.is_ok(), "{got:?}");
+    }
+
+    #[test]
+    fn check_waits_for_its_time() {
+        let run_for = |time: Duration| {
+            let addr = slow_server(Duration::from_millis(500));
+            run(&check("path = \"/\""), &client(addr), ServerLoad::Ending, time)
+        };
+        let late = run_for(Duration::from_millis(50));
+        assert!(!late.ok && !late.has_response, "{late:?}");
+        let in_time = run_for(Duration::from_secs(60));
+        assert!(in_time.ok, "{in_time:?}");
     }
 }

@@ -3,12 +3,13 @@
 //! The times at which it listens and is ready are the start-up times of reports.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::ExitStatus;
 
 use dyno_archive::start::{Failure, FailureKind, Startup};
 use dyno_launch::process::Process;
-use dyno_observer::{monotonic_ns, proc};
+use dyno_observer::monotonic_ns;
+use dyno_observer::proc::{self, ListenerOwner};
 
 use crate::client::{BodyRetention, ProbeClient, ProbeResponse};
 use crate::description;
@@ -59,13 +60,39 @@ pub struct Deadline<'a> {
 /// Waits until a part gives its sign and accepts connections on all its ports.
 ///
 /// # Errors
-/// The part exited, or its deadline passed.
+/// The part exited, its deadline passed, or another program has taken one of its ports.
 pub fn wait(
     process: &mut Process,
     sign: ReadySign<'_>,
     ports: &[u16],
     deadline: Deadline<'_>,
 ) -> Result<Startup, Failure> {
+    let waited = wait_until_ready(process, sign, ports, deadline);
+    // Only now, because the search for the owner takes milliseconds, which are not start-up time.
+    let conflict =
+        || ports.iter().find_map(|&port| port_conflict(&process.listener_at(port), port, process));
+    let times = match waited {
+        Ok(times) => conflict().map_or(Ok(times), Err),
+        Err(failure) if failure.kind == FailureKind::NeverReady => {
+            Err(conflict().unwrap_or(failure))
+        }
+        failed => failed,
+    }?;
+    process.move_back_strays();
+    Ok(Startup {
+        listening_ns: times.listening_ns,
+        first_response_ns: times.first_response_ns,
+        ready_ns: times.ready_ns,
+        cpu_ns: process.sampler.group.counters().cpu_ns,
+    })
+}
+
+fn wait_until_ready(
+    process: &mut Process,
+    sign: ReadySign<'_>,
+    ports: &[u16],
+    deadline: Deadline<'_>,
+) -> Result<ReadyTimes, Failure> {
     let mut waiting = Waiting { process, deadline };
     let times = match sign {
         ReadySign::Response { client, path, status } => {
@@ -81,18 +108,10 @@ pub fn wait(
     for &port in others {
         waiting.connect(local(port))?;
     }
-    if let Some(status) = process.exit_status() {
-        return Err(exit_failure(status, ", although it had become ready"));
+    match process.exit_status() {
+        Some(status) => Err(exit_failure(status, ", although it had become ready")),
+        None => Ok(times),
     }
-    // Only now, because the search for the owner takes milliseconds, which are not start-up time.
-    ports.iter().try_for_each(|&port| check_owner(process, port))?;
-    process.move_back_strays();
-    Ok(Startup {
-        listening_ns: times.listening_ns,
-        first_response_ns: times.first_response_ns,
-        ready_ns: times.ready_ns,
-        cpu_ns: process.sampler.group.counters().cpu_ns,
-    })
 }
 
 /// Times at which the part became ready, nanoseconds from exec.
@@ -308,23 +327,71 @@ fn attempt_request(
     }
 }
 
-/// Checks that a process of the part owns the port: another program may have used it before the
-/// start.
-fn check_owner(process: &Process, port: u16) -> Result<(), Failure> {
-    match proc::listener_in_network_of(process.pid(), SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
-    {
-        Some((pid, name)) if !process.owns(pid) => Err(never_ready(format!(
-            "port {port} is in use by another program: {name}, process {pid}"
-        ))),
-        _ => Ok(()),
+/// Returns the failure of a part whose port another program has taken after dyno found it free. It
+/// is no failure of the part. An unknown owner may be the part itself, if it runs as another user.
+fn port_conflict(owner: &ListenerOwner, port: u16, process: &Process) -> Option<Failure> {
+    match owner {
+        ListenerOwner::Process { pid, name } if !process.owns(*pid) => Some(Failure {
+            kind: FailureKind::Harness,
+            message: format!("port {port}: in use by another program: {name}, process {pid}"),
+        }),
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
     use std::os::unix::process::ExitStatusExt as _;
 
+    use dyno_launch::environment::{DynoVariables, Environment};
+    use dyno_launch::group::Groups;
+    use dyno_launch::guard::Guard;
+    use dyno_launch::process::{ProcessSpec, Workspace};
+    use dyno_observer::cgroup::Layout;
+
     use super::*;
+
+    /// Starts a server that is a shell script.
+    fn start(script: &str) -> Process {
+        let guard = Guard::start().unwrap();
+        let groups = Groups::prepare(Layout::default(), &guard);
+        let workspace = Workspace::make(0, &groups, &guard).unwrap();
+        let environment = Environment::for_tool(&DynoVariables::read(), &[], &workspace.work);
+        let command = ["sh", "-c", script].map(String::from).to_vec();
+        let folder = workspace.work.clone();
+        let spec =
+            ProcessSpec { command, environment, workspace, folder, cpus: vec![], open_files: 256 };
+        Process::start(spec).unwrap()
+    }
+
+    #[test]
+    fn port_taken_by_another_program_is_harness_failure() {
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = other.local_addr().unwrap().port();
+        // A server that cannot have its port exits, or runs without it.
+        for script in ["exit 1", "exec sleep 98754"] {
+            let mut process = start(script);
+            let is_over = |process: &mut Process| process.exit_status().is_some();
+            while script == "exit 1" && !is_over(&mut process) {
+                std::thread::sleep(POLL);
+            }
+            let deadline = Deadline { deadline_ns: 60_000_000_000, is_interrupted: &|| false };
+            let failure = wait(&mut process, ReadySign::Listening, &[port], deadline).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Harness, "{script}: {failure:?}");
+            assert!(failure.message.contains("in use by another program: "), "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_owner_of_port_is_no_conflict() {
+        let process = start("exec sleep 98755");
+        let us = ListenerOwner::Process { pid: process.pid(), name: "sleep".into() };
+        let other = ListenerOwner::Process { pid: std::process::id(), name: "other".into() };
+        let has_conflict = |owner| port_conflict(&owner, 7, &process).is_some();
+        let owners = [us, other, ListenerOwner::Unknown, ListenerOwner::Absent];
+        assert_eq!(owners.map(has_conflict), [false, true, false, false]);
+    }
 
     #[test]
     fn exit_with_status_0_hints_at_foreground() {

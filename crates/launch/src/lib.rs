@@ -27,6 +27,7 @@ pub mod tool;
 #[path = "../../../tests/support/not_run.rs"]
 mod reasons;
 
+pub use minder::StartError;
 pub use self_exec::{OwnProcess, own_program};
 pub use sys::{
     allowed_cpus, ignore_hangup, ignores_hangup, may_write, open_files_hard_limit,

@@ -8,6 +8,7 @@
 //! may therefore make only system calls: it must not allocate memory or take locks.
 #![allow(unsafe_code)]
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::mem::MaybeUninit;
@@ -22,6 +23,38 @@ use dyno_observer::monotonic_ns;
 use crate::children;
 use crate::limits::{MINDER_END, MINDER_PASSES, MINDER_PAUSE};
 use crate::sys::{self, ChildSetup};
+
+/// Error of the start of a command.
+#[derive(Debug)]
+pub enum StartError {
+    /// A step before exec failed: dyno or the machine is the cause, not the command.
+    Setup(io::Error),
+    /// The command cannot be executed.
+    Exec(io::Error),
+}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> StartError {
+        StartError::Setup(error)
+    }
+}
+
+impl From<StartError> for io::Error {
+    fn from(error: StartError) -> io::Error {
+        match error {
+            StartError::Setup(error) | StartError::Exec(error) => error,
+        }
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Setup(error) => write!(f, "a step before exec failed: {error}"),
+            StartError::Exec(error) => error.fmt(f),
+        }
+    }
+}
 
 /// Treatment of a command's descendants after the command itself has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +152,7 @@ pub(crate) fn spawn(
     command: &mut Command,
     setup: ChildSetup,
     descendants: Descendants,
-) -> io::Result<MindedCommand> {
+) -> Result<MindedCommand, StartError> {
     children::adopt_orphans();
     let (read_end, write_end) = sys::pipe()?;
     let write_fd = write_end.as_raw_fd();
@@ -148,11 +181,17 @@ pub(crate) fn spawn(
             }
         });
     }
-    let minder = children::spawn(command)?;
+    let spawned = children::spawn(command);
     drop(write_end);
     let mut status_pipe = File::from(read_end);
     let mut note = [0; MESSAGE_BYTES];
-    status_pipe.read_exact(&mut note)?;
+    // All processes of a failed start have ended, so that the pipe has an end.
+    let message = status_pipe.read_exact(&mut note);
+    let minder = spawned.map_err(|error| match message {
+        Ok(()) => StartError::Exec(error),
+        Err(_) => StartError::Setup(error),
+    })?;
+    message?;
     sys::set_nonblocking(&status_pipe)?;
     let number = |at: usize| u64::from_ne_bytes(note[at..at + 8].try_into().expect("eight bytes"));
     Ok(MindedCommand {
@@ -338,5 +377,26 @@ unsafe fn exit_like(status: Option<i32>) -> ! {
             libc::kill(libc::getpid(), signal);
         }
         libc::_exit(libc::WEXITSTATUS(status))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_before_exec_is_no_error_of_command() {
+        let start = |program: &str, procs_files| {
+            let setup = ChildSetup { procs_files, ..ChildSetup::default() };
+            spawn(&mut Command::new(program), setup, Descendants::Stay).unwrap_err()
+        };
+        let missing = "/nonexistent/program";
+        let before = start("true", vec![c"/nonexistent/cgroup.procs".into()]);
+        assert!(matches!(before, StartError::Setup(_)), "{before:?}");
+        assert!(before.to_string().starts_with("a step before exec failed: No such file"));
+        let exec = start(missing, Vec::new());
+        assert!(matches!(exec, StartError::Exec(_)), "{exec:?}");
+        let both = start(missing, vec![c"/nonexistent/cgroup.procs".into()]);
+        assert!(matches!(both, StartError::Setup(_)), "{both:?}");
     }
 }

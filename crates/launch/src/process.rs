@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use std::time::Duration;
 
 use dyno_archive::start::StopRecord;
 use dyno_observer::Processes;
-use dyno_observer::cgroup::Group;
+use dyno_observer::cgroup::{Group, OomKills};
+use dyno_observer::proc::ListenerOwner;
 use dyno_observer::{Sampler, monotonic_ns, proc};
 use serde::Deserialize;
 
@@ -20,7 +22,7 @@ use crate::group::{self, Groups};
 use crate::guard::Guard;
 use crate::limits::GROUP_REMOVAL;
 use crate::log::{Log, LogTrimmer};
-use crate::minder::{self, Descendants, MindedCommand};
+use crate::minder::{self, Descendants, MindedCommand, StartError};
 use crate::supervision::Patience;
 use crate::sys::{self, ChildSetup};
 
@@ -128,7 +130,7 @@ pub struct Process {
 
 impl Process {
     /// Starts the command, and registers its processes with the guard.
-    pub fn start(spec: ProcessSpec) -> io::Result<Process> {
+    pub fn start(spec: ProcessSpec) -> Result<Process, StartError> {
         let workspace = spec.workspace;
         let secrets = spec.environment.secret_values();
         let log = Arc::new(Log::create(&workspace.work.join(LOG), secrets)?);
@@ -200,6 +202,14 @@ impl Process {
         self.pids().contains(&pid) || has_cookie(pid, &self.workspace.name)
     }
 
+    /// Finds the listener at a port of 127.0.0.1 in the subject's network.
+    #[must_use]
+    pub fn listener_at(&self, port: u16) -> ListenerOwner {
+        // A process that has ended is in no network. The minder is in the one it was started in.
+        let viewer = if self.status.is_none() { self.pid() } else { self.minded.minder() };
+        proc::listener_in_network_of(viewer, SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
+    }
+
     /// Moves processes that have left the control group back into it. Its counters and limits must
     /// include all processes.
     pub fn move_back_strays(&self) {
@@ -233,10 +243,10 @@ impl Process {
         self.log.tail(20)
     }
 
-    /// How often the kernel has killed a process for exceeding the memory limit.
+    /// Processes that the kernel has killed for lack of memory.
     #[must_use]
-    pub fn oom_kills(&self) -> u64 {
-        self.sampler.group.counters().oom_kills.unwrap_or(0)
+    pub fn oom_kills(&self) -> OomKills {
+        self.sampler.group.oom_kills()
     }
 
     /// Stops the subject like a service manager: sends the signal to all its processes, waits until

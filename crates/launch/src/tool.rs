@@ -142,17 +142,16 @@ impl ToolCommand<'_> {
         shell.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         // Registered before the start. All descendants inherit the cookie, in any session.
         supervision.guard.watch_cookie(&cookie);
-        let end = minder::spawn(&mut shell, ChildSetup::default(), Descendants::End).and_then(
-            |mut minded| {
-                supervision.guard.watch_session(minded.first);
-                let end = self.wait(&mut minded, supervision, &mut check_output);
-                minded.end();
-                // If the minder was killed, it did not end all processes.
-                process::end_session(minded.first);
-                supervision.guard.forget_session(minded.first);
-                end
-            },
-        );
+        let started = minder::spawn(&mut shell, ChildSetup::default(), Descendants::End);
+        let end = started.map_err(io::Error::from).and_then(|mut minded| {
+            supervision.guard.watch_session(minded.first);
+            let end = self.wait(&mut minded, supervision, &mut check_output);
+            minded.end();
+            // If the minder was killed, it did not end all processes.
+            process::end_session(minded.first);
+            supervision.guard.forget_session(minded.first);
+            end
+        });
         process::end_cookie(&cookie);
         supervision.guard.forget_cookie(&cookie);
         end

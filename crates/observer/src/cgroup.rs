@@ -1,6 +1,8 @@
 //! Finds the mounts of control groups, and reads the counters in their files. It hides the
 //! differences between version 1 and version 2.
 
+mod oom;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +12,8 @@ use dyno_archive::sample::CgroupUse;
 
 use crate::files::Files;
 use crate::{read, read_number};
+
+pub use oom::OomKills;
 
 /// Folders of this process's own control groups, below which it may create others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

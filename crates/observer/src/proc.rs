@@ -459,44 +459,62 @@ fn last_cpu(stat: &str) -> Option<u32> {
     stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(36)?.parse().ok()
 }
 
-/// PID and name of the process that listens on an IPv4 address and port of this thread's network.
-/// `None`: no process listens, or dyno may not inspect it. As in the kernel, a listener at exactly
-/// this address takes precedence over a listener at any address.
-#[must_use]
-pub fn listener_at(addr: SocketAddrV4) -> Option<(u32, String)> {
-    find_listener("thread-self", addr)
+/// The listener at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenerOwner {
+    /// The address has no listener.
+    Absent,
+    Process {
+        pid: u32,
+        name: String,
+    },
+    /// A program that dyno may not inspect, such as another user's, or one outside of dyno's
+    /// container.
+    Unknown,
 }
 
-/// PID and name of the process that listens on an address in the network of process `pid`.
+/// Finds the listener at an IPv4 address and port of this thread's network. As in the kernel, a
+/// listener at exactly this address takes precedence over a listener at any address.
 #[must_use]
-pub fn listener_in_network_of(pid: u32, addr: SocketAddrV4) -> Option<(u32, String)> {
-    find_listener(&pid.to_string(), addr)
+pub fn listener_at(addr: SocketAddrV4) -> ListenerOwner {
+    find_listener(|| socket_tables("thread-self"), addr)
 }
 
-fn find_listener(viewer: &str, addr: SocketAddrV4) -> Option<(u32, String)> {
+/// Finds the listener at an address in the network of process `pid`.
+#[must_use]
+pub fn listener_in_network_of(pid: u32, addr: SocketAddrV4) -> ListenerOwner {
+    find_listener(|| socket_tables(&pid.to_string()), addr)
+}
+
+/// Reads the sockets in the network of a process: IPv4, IPv6.
+fn socket_tables(viewer: &str) -> [String; 2] {
+    ["tcp", "tcp6"].map(|name| read(format!("/proc/{viewer}/net/{name}")).unwrap_or_default())
+}
+
+fn find_listener(tables: impl Fn() -> [String; 2], addr: SocketAddrV4) -> ListenerOwner {
+    let Some(inode) = listener_inode(&tables(), addr) else { return ListenerOwner::Absent };
+    let owner = all_pids().into_iter().find(|pid| socket_inodes(*pid).contains(&inode));
+    match owner {
+        Some(pid) => {
+            let name = Stat::read(pid).map(|stat| stat.name).unwrap_or_default();
+            ListenerOwner::Process { pid, name }
+        }
+        // Its process may have closed it before its descriptors were read.
+        None if listener_inode(&tables(), addr).is_none() => ListenerOwner::Absent,
+        None => ListenerOwner::Unknown,
+    }
+}
+
+/// Inode of the listener that gets connections to an address.
+fn listener_inode([v4, v6]: &[String; 2], addr: SocketAddrV4) -> Option<u64> {
     let exact = u32::from_ne_bytes(addr.ip().octets());
-    let mapped_to_v6 = format!("0000000000000000FFFF0000{exact:08X}");
-    let table = |name: &str| read(format!("/proc/{viewer}/net/{name}"));
-    let (v4, v6) = (table("tcp"), table("tcp6"));
     let candidates = [
-        (&v4, format!("{exact:08X}")),
-        (&v6, mapped_to_v6),
-        (&v4, "0".repeat(8)),
-        (&v6, "0".repeat(32)),
+        (v4, format!("{exact:08X}")),
+        (v6, format!("0000000000000000FFFF0000{exact:08X}")),
+        (v4, "0".repeat(8)),
+        (v6, "0".repeat(32)),
     ];
-    let inode = candidates
-        .iter()
-        .find_map(|(table, address)| listening_inode(table.as_ref()?, address, addr.port()))?;
-    let socket = format!("socket:[{inode}]");
-    all_pids().into_iter().find_map(|pid| {
-        let mut fds = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-        let holds = fds.any(|fd| {
-            fd.ok()
-                .and_then(|fd| fs::read_link(fd.path()).ok())
-                .is_some_and(|l| l.as_os_str() == socket.as_str())
-        });
-        holds.then(|| (pid, Stat::read(pid).map(|s| s.name).unwrap_or_default()))
-    })
+    candidates.iter().find_map(|(table, address)| listening_inode(table, address, addr.port()))
 }
 
 /// Addresses and ports on which these processes listen, sorted, each once. Sockets that dyno may
@@ -506,8 +524,7 @@ pub fn listeners(pids: &[u32]) -> Vec<SocketAddr> {
     let Some(first) = pids.first() else { return Vec::new() };
     let held: BTreeSet<u64> = pids.iter().flat_map(|pid| socket_inodes(*pid)).collect();
     // Through the first process, because it may be in another network namespace than dyno.
-    let tables =
-        ["tcp", "tcp6"].map(|table| read(format!("/proc/{first}/net/{table}")).unwrap_or_default());
+    let tables = socket_tables(&first.to_string());
     let listeners =
         tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(parse_listener);
     let ours: BTreeSet<SocketAddr> =

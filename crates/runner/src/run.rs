@@ -3,8 +3,11 @@
 
 mod canary;
 mod first_start;
+#[cfg(test)]
+mod fixture;
 mod judge;
 mod lifecycle_check;
+mod ports;
 mod price;
 mod profile;
 mod running_parts;

@@ -182,8 +182,9 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
     }
 }
 
-/// Caveats that disqualify a load because the generator stopped or the machine dropped packets.
-const DISTURBED: [Code; 2] = [Code::GeneratorStopped, Code::DroppedPackets];
+/// Caveats that disqualify a load because the generator stopped, or the machine dropped packets or
+/// failed.
+const DISTURBED: [Code; 3] = [Code::GeneratorStopped, Code::DroppedPackets, Code::MachineFailed];
 
 /// Caveats that disqualify a load because of its responses.
 pub(super) const FAILURES: [Code; 3] =
@@ -378,7 +379,9 @@ mod tests {
             load.caveats.push(Caveat::new(code, Severity::Invalid, "late".into(), evidence));
             judge(&super::parse_objective(objective, &time).unwrap(), &load)
         };
-        for code in [Code::GeneratorBusy, Code::GeneratorStopped, Code::DroppedPackets] {
+        for code in
+            [Code::GeneratorBusy, Code::GeneratorStopped, Code::DroppedPackets, Code::MachineFailed]
+        {
             for objective in ["p99<5ms", "p99<1ms"] {
                 let verdict = judged_with(code, objective);
                 assert_eq!(

@@ -139,6 +139,7 @@ fn dropped_packets(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
 /// The server ended, did not respond, or sent incorrect responses. No resource is the limit then.
 fn failure(load: &LoadResult, _: &ServerUse) -> Option<Limiter> {
     let caveat = find_caveat(load, Code::BackendFailed)
+        .or_else(|| find_caveat(load, Code::MachineFailed))
         .or_else(|| find_caveat(load, Code::SubjectFailed))
         .or_else(|| find_caveat(load, Code::NoCorrectResponse))
         .or_else(|| find_invalid(load, Code::IncorrectResponses))

@@ -222,9 +222,12 @@ fn leading_failure(result: &LoadResult) -> Option<(&'static str, u64)> {
 
 fn server_failure(record: &LoadRecord) -> Option<Caveat> {
     let failure = record.server_failure.as_ref()?;
-    let (code, start) = match FailureKind::BackendFailed.is_prefix_of(failure) {
-        true => (Code::BackendFailed, "The server"),
-        false => (Code::SubjectFailed, "The server failed during this step:"),
+    let (code, start) = if FailureKind::BackendFailed.is_prefix_of(failure) {
+        (Code::BackendFailed, "The server")
+    } else if FailureKind::Harness.is_prefix_of(failure) {
+        (Code::MachineFailed, "The server")
+    } else {
+        (Code::SubjectFailed, "The server failed during this step:")
     };
     Some(Caveat::new(code, Severity::Invalid, format!("{start} {failure}."), json!({})))
 }

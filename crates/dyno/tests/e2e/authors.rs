@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::drive::{DYNO, Sandbox, free_port, text};
+use crate::drive::{DYNO, Sandbox, free_port, runs_as_root, text};
 
 /// Writes a subject with this definition into a folder of subjects.
 fn write(folder: &Path, name: &str, toml: &str) {
@@ -107,6 +107,10 @@ fn occupied_port_error_names_its_holder() {
         refused.contains(&format!("port {port}: the fixed port of own is in use by ")),
         "{refused}"
     );
+    if runs_as_root() {
+        let refused = text(&sandbox.dyno_as_ordinary_user(&["subjects", "check", "own"]));
+        assert!(refused.contains("is in use by a program that dyno may not inspect"), "{refused}");
+    }
     drop(holder);
 }
 
@@ -150,6 +154,20 @@ fn failed_build_reports_exit_and_output() {
             "{printed}"
         );
     }
+}
+
+#[test]
+fn build_with_skipped_variant_fails() {
+    let sandbox = Sandbox::new();
+    let variant = "[variants.more]\ntitle = \"More\"\n[[variants.more.requires]]\nname = \"moon\"\n\
+                   test = \"false\"\nhint = \"Get it.\"\n";
+    write(&sandbox.path().join("subjects"), "tool", &null_on("{port}", variant));
+    let output = sandbox.dyno(&["subjects", "build", "tool"]);
+    let printed = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{printed}");
+    assert!(printed.contains("skipped: moon is missing. Get it."), "{printed}");
+    let output = sandbox.dyno(&["subjects", "build", "tool", "--except", "tool/more"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
 }
 
 #[test]

@@ -37,6 +37,30 @@ fn signal(child: &Child, signal: i32) {
 }
 
 #[test]
+fn interrupted_requirement_test_fails_build() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.path().join("subjects/slow");
+    std::fs::create_dir_all(&folder).unwrap();
+    let asked = sandbox.path().join("asked");
+    let test = format!("touch {}; sleep 98758", asked.display());
+    let definition = format!(
+        "language = \"C\"\nprotocols = [\"h1\"]\n[[requires]]\nname = \"moon\"\ntest = {test:?}\n\
+         hint = \"Get it.\"\n[start]\ncommand = [\"x\", \"{{port}}\"]\n"
+    );
+    std::fs::write(folder.join("subject.toml"), definition).unwrap();
+    let mut command = sandbox.command(Path::new(DYNO));
+    command.args(["subjects", "build", "slow"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    soon(|| asked.exists().then_some(())).expect("the test of the requirement was started");
+    signal(&child, libc::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    let printed = text(&output);
+    assert_eq!(output.status.code(), Some(3), "{printed}");
+    assert!(printed.contains("Interrupted: ") && !printed.contains("skipped: "), "{printed}");
+    sandbox.assert_nothing_is_left();
+}
+
+#[test]
 fn ctrl_c_preserves_finished_trials_for_resume() {
     let sandbox = Sandbox::new();
     let child = long_run(&sandbox);

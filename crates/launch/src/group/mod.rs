@@ -7,6 +7,7 @@ mod owner;
 mod tests;
 mod v2;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -68,12 +69,12 @@ impl Groups {
         self.bases().into_iter().map(|base| base.join(name)).collect()
     }
 
-    /// Folders in which groups are created.
-    fn bases(&self) -> Vec<&PathBuf> {
+    /// Folders in which groups are created, each once.
+    fn bases(&self) -> BTreeSet<&PathBuf> {
         match self.layout.version() {
-            _ if self.availability.is_err() => Vec::new(),
+            _ if self.availability.is_err() => BTreeSet::new(),
             CgroupVersion::V2 => self.layout.v2.iter().map(|v2| &v2.folder).collect(),
-            _ => CONTROLLERS.iter().filter_map(|c| self.layout.v1.get(*c)).collect(),
+            _ => self.v1_bases().map(|(_, base)| base).collect(),
         }
     }
 
@@ -117,17 +118,19 @@ impl Groups {
             group.v2 = Some(folder);
             return Ok(group);
         }
-        for controller in CONTROLLERS {
-            if let Some(base) = self.layout.v1.get(controller) {
-                let folder = base.join(name);
-                make_dir(&folder)?;
-                if controller == "cpuset" {
-                    inherit_cpuset(base, &folder)?;
-                }
-                group.v1.insert(controller.into(), folder);
+        for (controller, base) in self.v1_bases() {
+            if let Err(error) = add_v1_folder(&mut group, controller, base, name) {
+                remove(&group);
+                group.folders().for_each(lock::release);
+                return Err(error);
             }
         }
         Ok(group)
+    }
+
+    /// The v1 controllers of groups, with the folders in which groups are created.
+    fn v1_bases(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        CONTROLLERS.iter().filter_map(|name| Some((*name, self.layout.v1.get(*name)?)))
     }
 
     /// Removes the groups of earlier dyno processes that have ended. Processes of their subjects
@@ -169,6 +172,17 @@ fn check_permission(layout: &Layout) -> Result<(), String> {
 pub(crate) fn from_folders(folders: impl IntoIterator<Item = PathBuf>) -> Group {
     let named = folders.into_iter().map(|folder| (folder.display().to_string(), folder));
     Group { v1: named.collect(), v2: None }
+}
+
+/// Creates the folder of a v1 controller below `base`, and adds it to a group.
+fn add_v1_folder(group: &mut Group, controller: &str, base: &Path, name: &str) -> io::Result<()> {
+    let folder = base.join(name);
+    // Controllers that are mounted together share a folder.
+    if group.folders().all(|other| other != folder) {
+        make_dir(&folder)?;
+    }
+    group.v1.insert(controller.into(), folder.clone());
+    if controller == "cpuset" { inherit_cpuset(base, &folder) } else { Ok(()) }
 }
 
 /// Copies CPUs and memory nodes from a parent cpuset. A new v1 cpuset has none, and without them it

@@ -33,6 +33,50 @@ fn group_is_created_limited_and_removed() {
     assert!(group.folders().all(|f| !f.exists()));
 }
 
+/// Groups in a folder with one hierarchy for `cpu` and `cpuacct`, and one for `cpuset`.
+fn groups_in(root: &Path) -> Groups {
+    let base = |name: &str| {
+        fs::create_dir_all(root.join(name)).unwrap();
+        root.join(name)
+    };
+    let together = base("cpu,cpuacct");
+    let v1 = [("cpu", together.clone()), ("cpuacct", together), ("cpuset", base("cpuset"))];
+    let v1 = v1.map(|(controller, folder)| (controller.to_string(), folder)).into();
+    let layout = Layout { v1, v2: None };
+    Groups { layout, availability: Ok(()), _changes: GroupChanges::default() }
+}
+
+#[test]
+fn controllers_mounted_together_share_one_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let groups = groups_in(root.path());
+    for file in ["cpuset.cpus", "cpuset.mems"] {
+        fs::write(root.path().join("cpuset").join(file), "0").unwrap();
+    }
+    let name = format!("dyno-{}-9-together", std::process::id());
+    let group = groups.make(&name).unwrap();
+    let controllers: Vec<&str> = group.v1.keys().map(String::as_str).collect();
+    assert_eq!(controllers, ["cpu", "cpuacct", "cpuset"]);
+    assert_eq!(group.v1["cpu"], group.v1["cpuacct"]);
+    let mut folders = groups.folders(&name);
+    folders.sort();
+    assert_eq!(group.folders().collect::<Vec<_>>(), folders);
+    assert!(folders.len() == 2 && folders.iter().all(|folder| folder.is_dir()));
+    folders.iter().for_each(|folder| lock::release(folder));
+}
+
+#[test]
+fn failed_creation_removes_earlier_folders() {
+    let root = tempfile::tempdir().unwrap();
+    // The parent has no `cpuset.cpus` to copy, so the last controller fails.
+    let groups = groups_in(root.path());
+    let name = format!("dyno-{}-9-failed", std::process::id());
+    groups.make(&name).unwrap_err();
+    let remaining: Vec<PathBuf> =
+        groups.folders(&name).into_iter().filter(|folder| folder.exists()).collect();
+    assert_eq!(remaining, [PathBuf::new(); 0]);
+}
+
 /// A subject may be a service manager, a container runtime or a sandbox, which create groups.
 #[test]
 fn groups_that_subject_creates_are_removed_with_it() {

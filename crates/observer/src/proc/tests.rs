@@ -193,11 +193,42 @@ fn listener_is_found_by_its_port() {
         let port = listener.local_addr().unwrap().port();
         let address_here = SocketAddrV4::new([127, 0, 0, 1].into(), port);
         let us = std::process::id();
-        assert_eq!(listener_at(address_here).map(|(pid, _)| pid), Some(us), "{address}");
+        assert!(
+            matches!(listener_at(address_here), ListenerOwner::Process { pid, .. } if pid == us),
+            "{address}"
+        );
         assert_eq!(listener_in_network_of(us, address_here), listener_at(address_here));
         drop(listener);
-        assert_eq!(listener_at(address_here), None);
+        assert_eq!(listener_at(address_here), ListenerOwner::Absent);
     }
+}
+
+/// No process here has the socket, as if its process were another user's.
+#[test]
+fn listener_without_visible_process_is_unknown() {
+    let table = |state: &str| {
+        let socket = format!("0100007F:1F90 00000000:0000 {state} 0:0 0:0 0 0 0 4294967297");
+        [format!("sl local rem st tx rx tr retr uid inode\n0: {socket}\n"), String::new()]
+    };
+    let at = |port, state: &str| {
+        find_listener(|| table(state), SocketAddrV4::new([127, 0, 0, 1].into(), port))
+    };
+    assert_eq!(at(8080, "0A"), ListenerOwner::Unknown);
+    assert_eq!(at(8081, "0A"), ListenerOwner::Absent);
+    assert_eq!(at(8080, "01"), ListenerOwner::Absent, "a connection is no listener");
+}
+
+#[test]
+fn listener_that_closes_during_search_is_absent() {
+    let reads = std::cell::Cell::new(0);
+    let tables = || {
+        reads.set(reads.get() + 1);
+        let socket = "0: 0100007F:1F90 00000000:0000 0A 0:0 0:0 0 0 0 4294967297\n";
+        let table = format!("sl local\n{}", if reads.get() == 1 { socket } else { "" });
+        [table, String::new()]
+    };
+    let owner = find_listener(tables, SocketAddrV4::new([127, 0, 0, 1].into(), 8080));
+    assert_eq!((owner, reads.get()), (ListenerOwner::Absent, 2));
 }
 
 #[test]
@@ -223,8 +254,9 @@ fn all_listeners_of_process_are_found() {
 fn listener_at_another_address_is_not_found() {
     let elsewhere = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
     let port = elsewhere.local_addr().unwrap().port();
-    assert_eq!(listener_at(SocketAddrV4::new([127, 0, 0, 1].into(), port)), None);
-    assert!(listener_at(SocketAddrV4::new([127, 0, 0, 2].into(), port)).is_some());
+    let at = |address: [u8; 4]| listener_at(SocketAddrV4::new(address.into(), port));
+    assert_eq!(at([127, 0, 0, 1]), ListenerOwner::Absent);
+    assert!(matches!(at([127, 0, 0, 2]), ListenerOwner::Process { .. }));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::process::ExitStatus;
 
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
+use dyno_observer::cgroup::OomKills;
 
 /// The last event of a subject before it is judged.
 #[derive(Clone, Copy, Debug)]
@@ -19,12 +20,12 @@ pub(super) enum LastEvent<'a> {
 
 /// Returns why a subject cannot be used any further. `None`: the subject serves.
 ///
-/// `exit_status`: exit status of its first process, if it has exited. `oom_kills`: number of its
-/// processes that the memory limit killed. `response`: whether it responded to a request that every
+/// `exit_status`: exit status of its first process, if it has exited. `oom_kills`: its processes
+/// that were killed for lack of memory. `response`: whether it responded to a request that every
 /// running subject serves, or why not.
 pub(super) fn judge(
     exit_status: Option<ExitStatus>,
-    oom_kills: u64,
+    oom_kills: OomKills,
     response: &Result<(), String>,
     event: LastEvent<'_>,
 ) -> Option<Failure> {
@@ -58,13 +59,13 @@ fn after_check(
 
 fn after_step(
     exit_status: Option<ExitStatus>,
-    oom_kills: u64,
+    oom_kills: OomKills,
     response: &Result<(), String>,
 ) -> Option<Failure> {
     let message = match response {
         Err(error) => format!("it runs, but did not respond to a request after the step: {error}"),
         // A master that restarts its killed workers responds, but breaks its contract.
-        Ok(()) if oom_kills > 0 => "it runs, but some of its processes were restarted".into(),
+        Ok(()) if oom_kills.count > 0 => "it runs, but some of its processes were restarted".into(),
         Ok(()) => return None,
     };
     Some(match exit_status {
@@ -76,15 +77,21 @@ fn after_step(
     })
 }
 
-/// Reports the memory limit as the cause if it killed a process, because every other symptom
-/// follows from that.
-pub(super) fn memory_first(oom_kills: u64, failure: Failure) -> Failure {
-    match oom_kills {
-        0 => failure,
-        n => Failure {
+/// Reports the lack of memory as the cause if it killed a process, because every other symptom
+/// follows from that. Without a limit that was reached, it is the machine's failure.
+pub(super) fn memory_first(oom_kills: OomKills, failure: Failure) -> Failure {
+    let OomKills { count, is_limit_reached } = oom_kills;
+    let symptom = &failure.message;
+    match (count, is_limit_reached) {
+        (0, _) => failure,
+        (_, true) => Failure {
             kind: FailureKind::OutOfMemory,
-            message: format!("the memory limit killed {n} of its processes: {}", failure.message),
+            message: format!("the memory limit killed {count} of its processes: {symptom}"),
         },
+        (_, false) => harness(format!(
+            "the machine or a surrounding container ran out of memory, and the kernel killed \
+             {count} of its processes: {symptom}"
+        )),
     }
 }
 
@@ -115,6 +122,7 @@ mod tests {
         event: LastEvent<'_>,
     ) -> Option<(FailureKind, String)> {
         let response = response.map_err(String::from);
+        let oom_kills = OomKills { count: oom_kills, is_limit_reached: true };
         let failure = judge(exit_status.map(ExitStatus::from_raw), oom_kills, &response, event)?;
         Some((failure.kind, failure.message))
     }
@@ -182,5 +190,23 @@ mod tests {
         assert_eq!(load(0), (Crashed, words.into()));
         let limit = "the memory limit killed 3 of its processes";
         assert_eq!(load(3), (OutOfMemory, format!("{limit}: {words}")));
+    }
+
+    #[test]
+    fn kill_without_reached_limit_is_machine_failure() {
+        let judged = |event, response| {
+            let oom_kills = OomKills { count: 2, is_limit_reached: false };
+            judge(None, oom_kills, &response, event).unwrap()
+        };
+        for failure in [
+            judged(LastEvent::Step, Ok(())),
+            judged(LastEvent::Step, Err("refused".into())),
+            judged(LastEvent::Load("its process ended with signal: 9 under load"), Ok(())),
+        ] {
+            assert_eq!(failure.kind, FailureKind::Harness, "{failure:?}");
+            let message = &failure.message;
+            assert!(message.starts_with("the machine or a surrounding container"), "{message}");
+            assert!(message.contains("killed 2 of its processes: it"), "{message}");
+        }
     }
 }

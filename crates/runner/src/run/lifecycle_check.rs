@@ -24,18 +24,22 @@ use dyno_contract::ports;
 use dyno_contract::relay::Relay;
 use dyno_launch::log::Log;
 use dyno_launch::process::Signal;
-use dyno_launch::supervision::Patience;
+use dyno_launch::supervision::{Interrupts, Patience};
 use dyno_subject::definition::Definition;
 use dyno_subject::placeholders::backends_in;
 use regex::bytes::Regex;
 
 use super::Runner;
 use super::judge::{harness, interrupted_failure};
+use super::ports::Ports;
 use super::running_parts::{CheckedListener, RunningPart};
-use super::start::{Ports, Recipe, RunSetup, Spawned};
+use super::start::{Recipe, RunSetup, Spawned};
 
 /// Interval between checks of an awaited condition. Nothing is measured meanwhile.
 const CONDITION_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Longest wait for a request to reach a back end before the signal to stop.
+const BEFORE_SIGNAL: Duration = Duration::from_millis(2500);
 
 /// A separate start of a subject, with a relay in front of each back end.
 struct RelayedStart {
@@ -103,7 +107,8 @@ impl Runner<'_> {
                         running = Some(start);
                         result
                     } else {
-                        self.check_stop(check, promise, definition, start)
+                        let signal = definition.stop.signal;
+                        check_stop(check, promise, signal, start, self.interrupts)
                     }
                 }
                 PromiseKind::RefusesMissing => match without_addresses(definition) {
@@ -205,57 +210,56 @@ impl Runner<'_> {
         files.remove();
         Ok(result)
     }
+}
 
-    /// Checks that the subject completes a request that waits for a back end when the signal to
-    /// stop arrives, and then exits.
-    fn check_stop(
-        &self,
-        check: &Check,
-        promise: &LifecyclePromise,
-        definition: &Definition,
-        start: RelayedStart,
-    ) -> Result<String, Problem> {
-        let RelayedStart { part: RunningPart { process, listeners, .. }, port, relays } = start;
-        let log = process.log();
-        let before = Mark::new(&relays, log.len());
-        let client = first_client(&listeners)?;
-        let hold = |is_held| relays.iter().for_each(|b| b.hold(is_held));
-        let patience = || self.interrupts.patience();
-        let signal = definition.stop.signal;
-        hold(true);
-        let (was_in_flight, result, stop) = thread::scope(|scope| {
-            let request = scope.spawn(|| run_check(check, client, &log, ServerLoad::Ending));
-            let is_in_flight =
-                !relays.is_empty() && wait_for(CHECK / 2, || before.has_new_requests(&relays));
-            let release = scope.spawn(|| {
-                thread::sleep(RESPONSE_DELAY);
-                hold(false);
-            });
-            // Without a back end to delay it, the response has arrived before the signal is sent.
-            let result = if is_in_flight { Err(request) } else { Ok(request.join()) };
-            let stop = process.stop_with_status(signal, promise.within.as_nanos() as u64, patience);
-            let _ = release.join();
-            (is_in_flight, result.unwrap_or_else(thread::ScopedJoinHandle::join), stop)
+/// Checks that the subject completes a request that waits for a back end when the signal to stop
+/// arrives, and then exits.
+fn check_stop(
+    check: &Check,
+    promise: &LifecyclePromise,
+    signal: Signal,
+    start: RelayedStart,
+    interrupts: &Interrupts,
+) -> Result<String, Problem> {
+    let RelayedStart { part: RunningPart { process, listeners, .. }, port, relays } = start;
+    let log = process.log();
+    let before = Mark::new(&relays, log.len());
+    let client = first_client(&listeners)?;
+    let hold = |is_held| relays.iter().for_each(|b| b.hold(is_held));
+    let within_ns = promise.within.as_nanos() as u64;
+    let time = BEFORE_SIGNAL + promise.within;
+    hold(true);
+    let (is_in_flight, result, stop) = thread::scope(|scope| {
+        let request = scope.spawn(|| run_check(check, client, &log, ServerLoad::Ending, time));
+        wait_for(BEFORE_SIGNAL, || request.is_finished() || before.has_new_requests(&relays));
+        // A back end may also get requests of the server's own, such as those of a pool.
+        let is_in_flight = !request.is_finished();
+        let release = scope.spawn(|| {
+            thread::sleep(RESPONSE_DELAY);
+            hold(false);
         });
-        let result = result.map_err(|_| {
-            Problem::Wrong("dyno's client ended before the check was complete".into())
-        })?;
-        if !result.ok {
-            let message = format!("the request in flight had no correct response: {}", result.got);
-            if result.has_response {
-                return Err(Problem::Wrong(message));
-            }
-            // A server that had to be killed did not respond late, but not at all.
-            return Err(exit_seconds(stop, signal, promise.within)
-                .map_or_else(|problem| problem, |_| Problem::Late(message)));
+        let stop = process.stop_with_status(signal, within_ns, || interrupts.patience());
+        let _ = release.join();
+        (is_in_flight, request.join(), stop)
+    });
+    let result = result
+        .map_err(|_| Problem::Wrong("dyno's client ended before the check was complete".into()))?;
+    if !result.ok {
+        let request = if is_in_flight { "request in flight" } else { "request" };
+        let message = format!("the {request} had no correct response: {}", result.got);
+        if result.has_response {
+            return Err(Problem::Wrong(message));
         }
-        let elapsed = exit_seconds(stop, signal, promise.within)?;
-        check_output(&promise.prints, &log, before.printed, port)?;
-        if !relays.is_empty() && !was_in_flight {
-            return Err(Problem::Late(format!("{NOTHING_IN_FLIGHT}: {}", result.got)));
-        }
-        Ok(format!("{}, and then an exit after {elapsed:.2} s", result.got))
+        // A server that had to be killed did not respond late, but not at all.
+        return Err(exit_seconds(stop, signal, promise.within)
+            .map_or_else(|problem| problem, |_| Problem::Late(message)));
     }
+    let elapsed = exit_seconds(stop, signal, promise.within)?;
+    check_output(&promise.prints, &log, before.printed, port)?;
+    if !is_in_flight {
+        return Err(Problem::Late(format!("{NOTHING_IN_FLIGHT}: {}", result.got)));
+    }
+    Ok(format!("{}, and then an exit after {elapsed:.2} s", result.got))
 }
 
 /// Returns the time from the signal to the server's exit, seconds. `Err`: the server did not exit
@@ -303,8 +307,8 @@ const NO_ADDRESS: &str = "no variable in the subject's `env` has the address of 
 
 const NO_BACKENDS: &str = "the server has no back ends, so this promise cannot be checked";
 
-const NOTHING_IN_FLIGHT: &str = "the server responded without requests to its back ends, so no \
-                                 request was in flight at the signal";
+const NOTHING_IN_FLIGHT: &str = "the server responded before the signal, without waiting for a \
+                                 back end, so no request was in flight";
 
 /// Returns whether a promise is about a server's back ends.
 fn needs_backend(promise: &LifecyclePromise) -> bool {
@@ -395,7 +399,8 @@ fn check_serving(
     };
     let mut message = Vec::new();
     if !check.requests.is_empty() {
-        let result = run_check(check, first_client(&start.part.listeners)?, &log, ServerLoad::Idle);
+        let client = first_client(&start.part.listeners)?;
+        let result = run_check(check, client, &log, ServerLoad::Idle, CHECK);
         match (result.ok, result.has_response) {
             (true, _) => message.push(result.got),
             (false, true) => return Err(Problem::Wrong(result.got)),
@@ -498,8 +503,9 @@ fn run_check(
     client: &ProbeClient,
     log: &Log,
     server_load: ServerLoad,
+    time: Duration,
 ) -> CheckResult {
-    let result = exchange::run(check, client, server_load);
+    let result = exchange::run(check, client, server_load, time);
     CheckResult { got: log.text(result.got.as_bytes()), ..result }
 }
 
@@ -582,5 +588,49 @@ fn wait_for(patience: Duration, mut condition: impl FnMut() -> bool) -> bool {
             return false;
         }
         thread::sleep(CONDITION_CHECK_INTERVAL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{SocketAddr, TcpListener};
+    use std::path::Path;
+
+    use dyno_contract::contracts::Contract;
+
+    use super::*;
+    use crate::run::fixture;
+    use crate::run::running_parts::AliveCheck;
+
+    /// A server without back ends that delays its response. Its process ends at the signal.
+    fn start(delay: Duration) -> RelayedStart {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr: SocketAddr = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            thread::sleep(delay);
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+        });
+        let part = fixture::part(Some(addr), AliveCheck::Connect(Vec::new()));
+        RelayedStart { part, port: addr.port(), relays: Vec::new() }
+    }
+
+    #[test]
+    fn response_before_signal_leaves_nothing_in_flight() {
+        let source = "[[checks]]\nname = \"a\"\nlife = \"stops\"\npath = \"/\"\n";
+        let contract = Contract::parse(Path::new("c.toml"), "c", source, &|_| unreachable!());
+        let check = contract.unwrap().checks.remove(0);
+        let promise = check.life.as_ref().unwrap();
+        let stop =
+            |delay| check_stop(&check, promise, Signal::Term, start(delay), &Interrupts::new());
+        let fast = stop(Duration::ZERO);
+        assert!(
+            matches!(&fast, Err(Problem::Late(text)) if text.starts_with(NOTHING_IN_FLIGHT)),
+            "{fast:?}"
+        );
+        let slow = stop(BEFORE_SIGNAL + RESPONSE_DELAY);
+        assert!(slow.as_ref().is_ok_and(|got| got.contains("and then an exit after")), "{slow:?}");
     }
 }

@@ -59,52 +59,21 @@ impl<'a> Launched<'a> {
         let depth = if has_responses_at_end(record) { CheckDepth::Cheap } else { CheckDepth::Full };
         let result = result.and_then(|()| {
             let failure = backend_failure(self.backends, None)
-                .or_else(|| self.silent_backend(None, depth, supervision));
+                .or_else(|| silent_backend(self.backends, None, depth, supervision));
             failure.map_or(Ok(()), Err)
         });
-        let result = result.map_err(|failure| {
-            let during = MachineDrops::from_load(record).unwrap_or_default();
-            drops::explain(&during, watch.explain(failure))
-        });
-        if let Err(failure) = &result {
-            // If the machine dropped the requests, the server has not failed.
-            let is_machine_fault = failure.kind == FailureKind::Harness;
-            record.server_failure = (!is_machine_fault).then(|| failure.in_words());
-        }
-        result
+        let Err(failure) = result else { return Ok(()) };
+        let kind = failure.kind;
+        let during = MachineDrops::from_load(record).unwrap_or_default();
+        let failure = drops::explain(&during, watch.explain(failure));
+        // If the machine dropped the requests, the server has not failed. The drops have a caveat.
+        record.server_failure = (failure.kind == kind).then(|| failure.in_words());
+        Err(failure)
     }
 
     /// Returns the failure of the subject, or of the back end that caused it.
     pub(super) fn blame(&mut self, failure: Failure, supervision: &Supervision<'_>) -> Failure {
-        // A subject that exited did so by itself, unless a back end has exited, too.
-        let is_silence =
-            [FailureKind::Deaf, FailureKind::IncorrectResponses].contains(&failure.kind);
-        let silence_failure = match is_silence {
-            true => self.silent_backend(Some(&failure), CheckDepth::Full, supervision),
-            false => None,
-        };
-        backend_failure(self.backends, Some(&failure)).or(silence_failure).unwrap_or(failure)
-    }
-
-    /// Returns the failure of a running back end that does not respond. `subject_failure`: failure
-    /// that was observed at the subject.
-    fn silent_backend(
-        &mut self,
-        subject_failure: Option<&Failure>,
-        depth: CheckDepth,
-        supervision: &Supervision<'_>,
-    ) -> Option<Failure> {
-        let silence_failure = |part: &mut RunningPart| {
-            let is_running = part.process.exit_status().is_none();
-            is_running
-                .then(|| part.silence(depth, supervision))
-                .flatten()
-                .map(|reason| (part.name.clone(), reason))
-        };
-        let (name, reason) = self.backends.iter_mut().find_map(silence_failure)?;
-        let consequence = consequence_text(subject_failure);
-        let message = format!("back end {name}: it runs, but {reason}{consequence}");
-        Some(Failure { kind: FailureKind::BackendFailed, message })
+        blame(self.backends, failure, supervision)
     }
 
     /// Resets the data of all back ends.
@@ -120,9 +89,52 @@ impl<'a> Launched<'a> {
     }
 }
 
-/// Returns the failure of a back end that has exited, or has lost processes to its memory limit.
+/// Returns a failure of the subject, or of the back end that caused it.
+pub(super) fn blame(
+    backends: &mut [RunningPart],
+    failure: Failure,
+    supervision: &Supervision<'_>,
+) -> Failure {
+    // A subject that exited after its start did so by itself, unless a back end has exited, too.
+    let may_be_waiting = matches!(
+        failure.kind,
+        FailureKind::NeverReady
+            | FailureKind::DataFailed
+            | FailureKind::Deaf
+            | FailureKind::IncorrectResponses
+    );
+    let depth = CheckDepth::Full;
+    let silence_failure = match may_be_waiting {
+        true => silent_backend(backends, Some(&failure), depth, supervision),
+        false => None,
+    };
+    backend_failure(backends, Some(&failure)).or(silence_failure).unwrap_or(failure)
+}
+
+/// Returns the failure of a running back end that does not respond. `subject_failure`: failure that
+/// was observed at the subject.
+fn silent_backend(
+    backends: &mut [RunningPart],
+    subject_failure: Option<&Failure>,
+    depth: CheckDepth,
+    supervision: &Supervision<'_>,
+) -> Option<Failure> {
+    let silence_failure = |part: &mut RunningPart| {
+        let is_running = part.process.exit_status().is_none();
+        is_running
+            .then(|| part.silence(depth, supervision))
+            .flatten()
+            .map(|reason| (part.name.clone(), reason))
+    };
+    let (name, reason) = backends.iter_mut().find_map(silence_failure)?;
+    let consequence = consequence_text(subject_failure);
+    let message = format!("back end {name}: it runs, but {reason}{consequence}");
+    Some(Failure { kind: FailureKind::BackendFailed, message })
+}
+
+/// Returns the failure of a back end that has exited, or has lost processes for lack of memory.
 /// `subject_failure`: failure that was observed at the subject.
-pub(super) fn backend_failure(
+fn backend_failure(
     backends: &mut [RunningPart],
     subject_failure: Option<&Failure>,
 ) -> Option<Failure> {
@@ -130,7 +142,7 @@ pub(super) fn backend_failure(
         let oom_kills = part.process.oom_kills();
         let event = match part.process.exit_status() {
             Some(status) => format!("ended with {status}"),
-            None if oom_kills > 0 => "continues without them, or with new ones".into(),
+            None if oom_kills.count > 0 => "continues without them, or with new ones".into(),
             None => return None,
         };
         Some((event, oom_kills, part.name.clone()))
@@ -138,7 +150,12 @@ pub(super) fn backend_failure(
     let (event, oom_kills, name) = backends.iter_mut().find_map(describe_loss)?;
     let message = format!("back end {name} {event}{}", consequence_text(subject_failure));
     let failure = memory_first(oom_kills, Failure { kind: FailureKind::BackendFailed, message });
-    Some(Failure { kind: FailureKind::BackendFailed, ..failure })
+    // A back end that reached its own limit has failed itself. The machine's memory is no part's.
+    let kind = match failure.kind {
+        FailureKind::OutOfMemory => FailureKind::BackendFailed,
+        kind => kind,
+    };
+    Some(Failure { kind, ..failure })
 }
 
 /// Returns the end of a back end's failure message: the failure that was observed at the subject.
@@ -457,7 +474,32 @@ impl CheckedListener {
 
 #[cfg(test)]
 mod tests {
+    use dyno_launch::guard::Guard;
+    use dyno_launch::supervision::Interrupts;
+
     use super::*;
+    use crate::run::fixture;
+
+    #[test]
+    fn silent_back_end_is_blamed_for_failed_start() {
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut backends = [fixture::part(None, AliveCheck::Connect(vec![port]))];
+        let mut blamed = |kind| {
+            let failure = Failure { kind, message: "no response by its deadline".into() };
+            blame(&mut backends, failure, &supervision)
+        };
+        use FailureKind::{BackendFailed, Crashed, NeverReady};
+        assert_eq!(blamed(NeverReady).kind, NeverReady, "the back end responds");
+        drop(listener);
+        let failure = blamed(NeverReady);
+        assert_eq!(failure.kind, BackendFailed, "{failure:?}");
+        assert!(failure.message.starts_with("back end x: it runs, but it does not respond"));
+        assert!(failure.message.ends_with("Subject: no response by its deadline"));
+        assert_eq!(blamed(Crashed).kind, Crashed);
+    }
 
     #[test]
     fn first_success_succeeds_after_one_success() {

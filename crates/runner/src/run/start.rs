@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,7 +18,7 @@ use dyno_archive::start::{
 use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::client::ProbeClient;
 use dyno_contract::listener::Listener;
-use dyno_contract::{ports, ready};
+use dyno_contract::ready;
 use dyno_engine::rng::Rng;
 use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::group::{self, Groups};
@@ -29,10 +28,9 @@ use dyno_launch::process::{self, Process, Workspace};
 use dyno_launch::secret_values::SecretValues;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::ServerCommand;
-use dyno_launch::{folder, open_files_hard_limit};
+use dyno_launch::{StartError, folder, open_files_hard_limit};
 use dyno_observer::kernel_probes::PartyMonitor;
 use dyno_observer::probes::Probes;
-use dyno_observer::proc;
 use dyno_subject::build;
 use dyno_subject::certs::Certs;
 use dyno_subject::definition::snapshot::Snapshot;
@@ -41,6 +39,7 @@ use dyno_subject::limits::TEMPLATE_BYTES;
 use dyno_subject::placeholders::{PROFILE_NAMES, Placeholders};
 
 use super::judge::{harness, interrupted_failure, memory_first};
+use super::ports::Ports;
 use super::running_parts::{AliveCheck, CheckedListener, RunningPart};
 use super::{RunEvent, Runner};
 use crate::drops::DropWatch;
@@ -53,62 +52,6 @@ pub(super) struct RunSetup {
     /// `None`: no subject needs them.
     pub(super) certs: Option<Certs>,
     pub(super) probes: Probes,
-}
-
-/// The ports of one part.
-#[derive(Clone, Copy)]
-pub(super) struct Ports {
-    pub(super) plain: u16,
-    pub(super) tls: u16,
-}
-
-impl Ports {
-    /// Finds free ports, or returns the server's fixed ports if they are unused.
-    fn find(definition: &Definition) -> Result<Ports, String> {
-        let free = ports::free_ports(2, dyno_observer::monotonic_ns())?;
-        let start = &definition.start;
-        for port in [start.port, start.tls_port].into_iter().flatten() {
-            if let Some((pid, name)) =
-                proc::listener_at(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
-            {
-                return Err(format!(
-                    "port {port}: the fixed port of {} is in use by {name}, process {pid}\nhint: \
-                     stop that process first",
-                    definition.name
-                ));
-            }
-        }
-        Ok(Ports { plain: start.port.unwrap_or(free[0]), tls: start.tls_port.unwrap_or(free[1]) })
-    }
-
-    /// Returns the ports that the part listens on: assigned ports that its definition uses, and
-    /// fixed ports.
-    fn used_by(self, definition: &Definition) -> Vec<u16> {
-        let start = &definition.start;
-        let ports = [("port", start.port, self.plain), ("tls_port", start.tls_port, self.tls)];
-        let used = ports
-            .into_iter()
-            .filter(|(placeholder, fixed, _)| fixed.is_some() || definition.uses(placeholder));
-        used.map(|(_, _, port)| port).collect()
-    }
-
-    /// Returns the placeholders for these ports in other parts' settings, with their values.
-    fn port_placeholders(self, name: &str) -> [(Cow<'static, str>, String); 3] {
-        [
-            (format!("{name}.port").into(), self.plain.to_string()),
-            (format!("{name}.tls_port").into(), self.tls.to_string()),
-            (format!("{name}.host").into(), Ipv4Addr::LOCALHOST.to_string()),
-        ]
-    }
-
-    fn listener(self, protocol: Protocol, certs: Option<&Certs>) -> Listener {
-        let port = if protocol.is_tls() { self.tls } else { self.plain };
-        Listener {
-            addr: SocketAddr::from(([127, 0, 0, 1], port)),
-            protocol,
-            authority: certs.filter(|_| protocol.is_tls()).map(Certs::authority),
-        }
-    }
 }
 
 /// Definition and conditions of one part of a start.
@@ -334,11 +277,11 @@ impl Runner<'_> {
         let secrets = settings.environment.secret_values();
         let listeners = checked_listeners(definition, ports, certs, &secrets).map_err(harness)?;
         let spec = settings.spec(recipe, workspace).map_err(harness)?;
-        let started = recipe.network.as_server(|| Process::start(spec)).flatten();
-        let process = started.map_err(|error| Failure {
-            kind: FailureKind::NotStarted,
-            message: format!("`{}`: {error}", definition.start.command.join(" ")),
-        })?;
+        let started = recipe.network.as_server(|| Process::start(spec));
+        let process = started
+            .map_err(StartError::from)
+            .flatten()
+            .map_err(|error| start_failure(&error, &definition.start.command))?;
         record.pid = Some(process.pid());
         // Attached as soon as the process exists, so that its children are monitored as well.
         // Without a free slot for its probes the start continues.
@@ -413,6 +356,15 @@ impl Runner<'_> {
         follower.finish(&mut |line| on_event(RunEvent::Printed { name: &definition.name, line }));
         ready
     }
+}
+
+/// Returns the failure of a part without a process. Only an error of exec is the part's own.
+fn start_failure(error: &StartError, command: &[String]) -> Failure {
+    let kind = match error {
+        StartError::Setup(_) => FailureKind::Harness,
+        StartError::Exec(_) => FailureKind::NotStarted,
+    };
+    Failure { kind, message: format!("`{}`: {error}", command.join(" ")) }
 }
 
 /// Returns the record of the part that is being started.
@@ -658,4 +610,18 @@ fn certificate_placeholders(certs: &Certs) -> [(Cow<'static, str>, String); 2] {
         ("cert".into(), certs.chain().display().to_string()),
         ("key".into(), certs.key().display().to_string()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_before_exec_is_harness_failure() {
+        let kind = |make: fn(std::io::Error) -> StartError| {
+            start_failure(&make(std::io::ErrorKind::NotFound.into()), &["x".into()]).kind
+        };
+        assert_eq!(kind(StartError::Setup), FailureKind::Harness);
+        assert_eq!(kind(StartError::Exec), FailureKind::NotStarted);
+    }
 }

@@ -334,9 +334,7 @@ impl Runner<'_> {
         let interrupts = self.interrupts;
         let Start { record, pending, to_search, refused, up } = start;
         if let Err(failure) = self.start(record, setup, network, passed_lifecycle, up) {
-            return Err(running_parts::backend_failure(up, Some(&failure))
-                .unwrap_or(failure)
-                .into());
+            return Err(running_parts::blame(up, failure, &self.supervision()).into());
         }
         let mut launched = Launched::new(up);
         // Checks that were interrupted are not recorded: a resumed run repeats the start.

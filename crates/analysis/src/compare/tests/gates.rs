@@ -8,6 +8,7 @@ pub(super) enum RepeatOutcome {
     Crashed,
     BackendEnded,
     Unchecked,
+    MachineFailed,
     IncorrectResponses,
     NoResponses,
     FailedStart,
@@ -68,6 +69,10 @@ pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOu
         };
         match outcome {
             RepeatOutcome::Crashed => load.server_failure = Some("it ended".into()),
+            RepeatOutcome::MachineFailed => {
+                load.server_failure = Some("could not be measured: no memory was left".into());
+                load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
+            }
             // A server without its back end may respond incorrectly.
             RepeatOutcome::BackendEnded => {
                 load.server_failure = Some("lost a back end: back end db ended".into());
@@ -87,10 +92,11 @@ pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOu
     }
 }
 
-const OUTCOMES: [(RepeatOutcome, Cause); 9] = [
+const OUTCOMES: [(RepeatOutcome, Cause); 10] = [
     (RepeatOutcome::Unchecked, Cause::Measurement),
     (RepeatOutcome::Crashed, Cause::ServerFailed),
     (RepeatOutcome::BackendEnded, Cause::Measurement),
+    (RepeatOutcome::MachineFailed, Cause::Measurement),
     (RepeatOutcome::IncorrectResponses, Cause::ServerFailed),
     (RepeatOutcome::NoResponses, Cause::Unanswered),
     (RepeatOutcome::FailedStart, Cause::ServerFailed),

@@ -327,6 +327,18 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss_severity: None,
     },
     Case {
+        code: Code::MachineFailed,
+        severity: Severity::Invalid,
+        message: "The server could not be measured: the machine ran out of memory",
+        evidence: "{}",
+        trigger: |w| {
+            let failure = "could not be measured: the machine ran out of memory";
+            w.record.server_failure = Some(failure.into());
+        },
+        near_miss: |w| w.record.server_failure = Some("crashed: it left".into()),
+        near_miss_severity: None,
+    },
+    Case {
         code: Code::SubjectFailed,
         severity: Severity::Invalid,
         message: "The server failed during this step: it left.",

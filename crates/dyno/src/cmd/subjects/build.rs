@@ -18,26 +18,26 @@ pub(super) fn run(chosen: &ChosenSubjects, cache: &Path, guard: &Guard) -> anyho
     let supervision = Supervision { guard, interrupts: &interrupts };
     let prerequisites = Prerequisites::new(&supervision);
     let mut exit = chosen.print_mistakes();
-    for (i, Subject { id, definition: d }) in chosen.subjects.iter().enumerate() {
-        // Most variants share their subject's build.
-        let is_built = |s: &Subject| s.definition.name == d.name && s.definition.build == d.build;
-        if let Some(earlier) = chosen.subjects[..i].iter().find(|s| is_built(s)) {
-            // The variant may have other unmet requirements.
-            match prerequisites.unmet_need(d) {
-                None => chosen.row(id, &format!("as {}", earlier.id))?,
-                Some(reason) => chosen.row(id, &format!("skipped: {reason}"))?,
-            }
-            continue;
-        }
-        if let Some(reason) = prerequisites.unmet_need(d) {
-            chosen.row(id, &format!("skipped: {reason}"))?;
-            exit = chosen.selection.exit_with_skipped(exit);
-            continue;
-        }
+    let mut processed: Vec<&Subject> = Vec::new();
+    for subject @ Subject { id, definition: d } in &chosen.subjects {
+        let unmet_need = prerequisites.unmet_need(d);
+        // A requirement whose command was interrupted looks unmet.
         if interrupts.count() > 0 {
             say(INTERRUPTED);
             return Ok(Exit::Failed);
         }
+        if let Some(reason) = unmet_need {
+            chosen.row(id, &format!("skipped: {reason}"))?;
+            exit = chosen.selection.exit_with_skipped(exit);
+            continue;
+        }
+        // Most variants share their subject's build.
+        let is_same = |s: &&&Subject| s.definition.name == d.name && s.definition.build == d.build;
+        if let Some(earlier) = processed.iter().find(is_same) {
+            chosen.row(id, &format!("as {}", earlier.id))?;
+            continue;
+        }
+        processed.push(subject);
         match build::build(d, cache, &supervision, &mut |text| show_output(id, text)) {
             Ok(built) => chosen.row(id, &build_time_text(&built))?,
             Err(message) => {

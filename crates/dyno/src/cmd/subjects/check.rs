@@ -73,6 +73,8 @@ fn more_severe(a: Exit, b: Exit) -> Exit {
 /// Results of a start.
 struct Started {
     start: StartRecord,
+    /// Results of the checks that were made during its short loads.
+    checks_under_load: Vec<CheckResult>,
     /// Protocols over which its short loads got responses.
     protocols: BTreeSet<Protocol>,
 }
@@ -124,9 +126,11 @@ fn check(
         (None, None) => {
             let (ended, run) = run_checks(&planned, &builds, supervision)?;
             let protocols = answering_protocols(&run);
+            let trials = run.trials.into_iter();
+            let checks_under_load = trials.flat_map(|trial| trial.checks).collect();
             let start = run.starts.into_iter().next().filter(|_| ended == RunEnd::Complete);
             start.map_or(CheckOutcome::NotReached, |start| {
-                CheckOutcome::Started(Started { start, protocols })
+                CheckOutcome::Started(Started { start, checks_under_load, protocols })
             })
         }
     };
@@ -206,7 +210,7 @@ impl CheckOutcome {
                 format!("  build failed: {}\n", output.replace('\n', "\n    "))
             }
             CheckOutcome::NotReached => String::new(),
-            CheckOutcome::Started(Started { start, .. }) => describe_checks(start),
+            CheckOutcome::Started(started) => started.describe_checks(),
         }
     }
 
@@ -215,10 +219,12 @@ impl CheckOutcome {
             CheckOutcome::Skipped(_) => chosen.selection.exit_with_skipped(Exit::Valid),
             CheckOutcome::Mistake(_) => Exit::Usage,
             CheckOutcome::NotBuilt(_) | CheckOutcome::NotReached => Exit::Failed,
-            CheckOutcome::Started(Started { start, .. }) => match &start.failure {
+            CheckOutcome::Started(started) => match &started.start.failure {
                 Some(failure) if failure.kind != FailureKind::IncorrectResponses => Exit::Failed,
                 Some(_) => Exit::Invalid,
-                None if results(start).any(|check| !check.ok && !check.waived) => Exit::Invalid,
+                None if started.results().iter().any(|check| !check.ok && !check.waived) => {
+                    Exit::Invalid
+                }
                 None => Exit::Valid,
             },
         }
@@ -238,7 +244,7 @@ impl CheckOutcome {
             CheckOutcome::Started(started) => {
                 let start = &started.start;
                 let served = protocols_served(definition, started);
-                let checks: Vec<&CheckResult> = results(start).collect();
+                let checks = started.results();
                 let passed = checks.iter().filter(|check| check.ok).count();
                 let waived = checks.iter().filter(|check| !check.ok && check.waived).count();
                 let result = match (&start.failure, passed == checks.len()) {
@@ -264,18 +270,84 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-/// Returns the results of the checks before the load, and of those that failed only after it.
-fn results(start: &StartRecord) -> impl Iterator<Item = &CheckResult> {
-    let part = start.subject();
-    let before = part.map_or(&[][..], |part| &part.checks_before);
-    let after = part.map_or(&[][..], |part| &part.checks_after);
-    let is_new = |check: &&CheckResult| {
-        let same = |b: &CheckResult| {
-            (&b.name, b.protocol, b.ok) == (&check.name, check.protocol, check.ok)
+impl Started {
+    /// Returns the results of the checks before the load, and of those that failed only during or
+    /// after it. A late response during a load breaks no contract.
+    fn results(&self) -> Vec<&CheckResult> {
+        let part = self.start.subject();
+        let mut results: Vec<&CheckResult> =
+            part.iter().flat_map(|part| &part.checks_before).collect();
+        let under_load = self.checks_under_load.iter().filter(|check| check.has_response);
+        let after = part.iter().flat_map(|part| &part.checks_after);
+        for check in under_load.chain(after).filter(|check| !check.ok) {
+            let is_same = |other: &&CheckResult| {
+                !other.ok && (&other.name, other.protocol) == (&check.name, check.protocol)
+            };
+            if !results.iter().any(is_same) {
+                results.push(check);
+            }
+        }
+        results
+    }
+
+    /// Describes the results of all checks, and a failure of the start.
+    fn describe_checks(&self) -> String {
+        let (start, checks) = (&self.start, self.results());
+        let mut text = String::new();
+        for &check in &checks {
+            let mark = match check {
+                CheckResult { ok: true, .. } => "✓",
+                CheckResult { waived: true, .. } => "✗ (waived)",
+                CheckResult { has_response: false, .. } => "– (late)",
+                _ => "✗",
+            };
+            let _ = write!(text, "  {mark} {} {}", check.protocol, check.name);
+            if check.ok {
+                let _ = writeln!(
+                    text,
+                    ": {} → {} (expected {})",
+                    check.asked, check.got, check.expected
+                );
+                continue;
+            }
+            let _ = writeln!(text);
+            for (name, content) in
+                [("asked", &check.asked), ("expected", &check.expected), ("got", &check.got)]
+            {
+                let _ = writeln!(
+                    text,
+                    "      {name:<9}{}",
+                    content.trim_end().replace('\n', "\n               ")
+                );
+            }
+        }
+        if let Some(failure) = &start.failure {
+            let message = failure.message.replace('\n', "\n    ");
+            let _ = writeln!(text, "  {}: {message}", failure.kind.name());
+        }
+        for part in &start.parts {
+            if let Some(tail) = &part.log_tail {
+                let _ = writeln!(
+                    text,
+                    "  the last lines that {} wrote:\n    {}",
+                    part.name,
+                    tail.replace('\n', "\n    ")
+                );
+            }
+        }
+        let passed = checks.iter().filter(|check| check.ok).count();
+        let _ = match checks.len() {
+            0 if start.failure.is_some() => Ok(()),
+            0 => {
+                writeln!(
+                    text,
+                    "  no contract (`checks` in its file), so only its start was checked"
+                )
+            }
+            n => writeln!(text, "  {passed} of {n} checks passed"),
         };
-        !check.ok && !before.iter().any(same)
-    };
-    before.iter().chain(after.iter().filter(is_new))
+        text
+    }
 }
 
 /// Returns the protocols over which the short loads got any response, correct or incorrect. A
@@ -294,63 +366,56 @@ fn answering_protocols(run: &Run) -> BTreeSet<Protocol> {
 
 /// Returns the protocols over which the server responded and no check failed.
 fn protocols_served(definition: &Definition, started: &Started) -> Vec<&'static str> {
+    let results = started.results();
     let has_failed = |protocol: Protocol| {
-        results(&started.start)
-            .any(|check| check.protocol == protocol && !check.ok && !check.waived)
+        results.iter().any(|check| check.protocol == protocol && !check.ok && !check.waived)
     };
     let is_served =
         |protocol: &&Protocol| started.protocols.contains(*protocol) && !has_failed(**protocol);
     definition.protocols.iter().filter(is_served).map(|protocol| protocol.name()).collect()
 }
 
-fn describe_checks(start: &StartRecord) -> String {
-    let mut text = String::new();
-    for check in results(start) {
-        let mark = match check {
-            CheckResult { ok: true, .. } => "✓",
-            CheckResult { waived: true, .. } => "✗ (waived)",
-            CheckResult { has_response: false, .. } => "– (late)",
-            _ => "✗",
+#[cfg(test)]
+mod tests {
+    use dyno_archive::Party;
+    use dyno_archive::start::PartStart;
+
+    use super::*;
+
+    fn check(name: &str, ok: bool, has_response: bool) -> CheckResult {
+        CheckResult {
+            name: name.into(),
+            protocol: Protocol::H1,
+            ok,
+            has_response,
+            waived: false,
+            is_lifecycle: false,
+            asked: String::new(),
+            expected: String::new(),
+            got: String::new(),
+        }
+    }
+
+    #[test]
+    fn check_that_fails_under_load_is_reported_once() {
+        let part = PartStart {
+            checks_before: vec![check("a", true, true), check("b", true, true)],
+            checks_after: vec![check("a", false, true), check("b", true, true)],
+            ..PartStart::new(Party::SUBJECT, "x".into())
         };
-        let _ = write!(text, "  {mark} {} {}", check.protocol, check.name);
-        if check.ok {
-            let _ =
-                writeln!(text, ": {} → {} (expected {})", check.asked, check.got, check.expected);
-            continue;
-        }
-        let _ = writeln!(text);
-        for (name, content) in
-            [("asked", &check.asked), ("expected", &check.expected), ("got", &check.got)]
-        {
-            let _ = writeln!(
-                text,
-                "      {name:<9}{}",
-                content.trim_end().replace('\n', "\n               ")
-            );
-        }
+        let checks_under_load =
+            vec![check("a", false, true), check("b", false, false), check("b", true, true)];
+        let start = StartRecord { parts: vec![part], ..StartRecord::default() };
+        let mut started = Started { start, checks_under_load, protocols: BTreeSet::new() };
+        let names = |started: &Started| {
+            let results = started.results().into_iter();
+            results.map(|check| (check.name.clone(), check.ok)).collect::<Vec<_>>()
+        };
+        let both = [("a".to_string(), true), ("b".into(), true)];
+        assert_eq!(names(&started), [&both[..], &[("a".into(), false)]].concat());
+        started.start.parts[0].checks_after.clear();
+        assert_eq!(names(&started), [&both[..], &[("a".into(), false)]].concat());
+        started.checks_under_load.clear();
+        assert_eq!(names(&started), both);
     }
-    if let Some(failure) = &start.failure {
-        let message = failure.message.replace('\n', "\n    ");
-        let _ = writeln!(text, "  {}: {message}", failure.kind.name());
-    }
-    for part in &start.parts {
-        if let Some(tail) = &part.log_tail {
-            let _ = writeln!(
-                text,
-                "  the last lines that {} wrote:\n    {}",
-                part.name,
-                tail.replace('\n', "\n    ")
-            );
-        }
-    }
-    let checks: Vec<&CheckResult> = results(start).collect();
-    let passed = checks.iter().filter(|check| check.ok).count();
-    let _ = match checks.len() {
-        0 if start.failure.is_some() => Ok(()),
-        0 => {
-            writeln!(text, "  no contract (`checks` in its file), so only its start was checked")
-        }
-        n => writeln!(text, "  {passed} of {n} checks passed"),
-    };
-    text
 }

@@ -1,0 +1,89 @@
+//! Reads the kills of a group's processes for lack of memory, and whose memory was exhausted.
+
+use std::path::Path;
+
+use super::{Group, Keyed};
+use crate::read_number;
+
+/// Processes of a group that the kernel killed for lack of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OomKills {
+    pub count: u64,
+    /// Whether the group reached a memory limit of its own. Otherwise the memory of the machine, or
+    /// of a surrounding group such as a container's, was exhausted.
+    pub is_limit_reached: bool,
+}
+
+impl Group {
+    /// Reads the kills of the group's processes.
+    #[must_use]
+    pub fn oom_kills(&self) -> OomKills {
+        let kills = self.v2.as_deref().map(read_v2).filter(|kills| kills.count > 0);
+        let v1 = || self.v1.get("memory").map(|folder| read_v1(folder));
+        kills.or_else(v1).unwrap_or_default()
+    }
+}
+
+/// The kernel counts `oom` in the group whose limit was reached and in the groups above it, but
+/// `oom_kill` in the group of the killed process (mm/memcontrol.c). `max` is no evidence: it also
+/// counts reclaims of the page cache, which kill no process.
+fn read_v2(folder: &Path) -> OomKills {
+    let events = Keyed::read(folder.join("memory.events"));
+    let count = |key| events.get(key).unwrap_or(0);
+    OomKills { count: count("oom_kill"), is_limit_reached: count("oom") > 0 }
+}
+
+/// Version 1 has no counter of OOM events. Of two equal limits the kernel charges `memsw` first, so
+/// only its counter shows that dyno's limit was reached.
+fn read_v1(folder: &Path) -> OomKills {
+    let count = Keyed::read(folder.join("memory.oom_control")).get("oom_kill").unwrap_or(0);
+    let has_failed = |name: &&str| read_number(folder.join(name)).is_some_and(|n| n > 0);
+    let is_limit_reached =
+        ["memory.memsw.failcnt", "memory.failcnt"].iter().any(|name| has_failed(name));
+    OomKills { count, is_limit_reached }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kills(version: u8, files: &[(&str, &str)]) -> (u64, bool) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let path = folder.path().to_path_buf();
+        let group = match version {
+            1 => Group { v1: [("memory".to_string(), path)].into(), v2: None },
+            _ => Group { v2: Some(path), ..Group::default() },
+        };
+        let OomKills { count, is_limit_reached } = group.oom_kills();
+        (count, is_limit_reached)
+    }
+
+    #[test]
+    fn v2_kill_without_oom_event_is_not_by_limit() {
+        let events = |max, oom, oom_kill| {
+            let text = format!("low 0\nhigh 0\nmax {max}\noom {oom}\noom_kill {oom_kill}\n");
+            kills(2, &[("memory.events", &text)])
+        };
+        assert_eq!(events(3, 1, 1), (1, true));
+        assert_eq!(events(0, 0, 2), (2, false));
+        assert_eq!(events(900, 0, 2), (2, false), "reclaims at the limit killed no process");
+        assert_eq!(events(3, 0, 0), (0, false));
+        assert_eq!(kills(2, &[]), (0, false));
+    }
+
+    #[test]
+    fn v1_kill_without_failed_charge_is_not_by_limit() {
+        let control = ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+        let counts = |memory, memsw| {
+            kills(1, &[control, ("memory.failcnt", memory), ("memory.memsw.failcnt", memsw)])
+        };
+        assert_eq!(counts("0\n", "0\n"), (3, false));
+        assert_eq!(counts("7\n", "0\n"), (3, true));
+        assert_eq!(counts("0\n", "7\n"), (3, true));
+        assert_eq!(kills(1, &[control, ("memory.failcnt", "7\n")]), (3, true), "no swap counters");
+        assert_eq!(kills(1, &[control]), (3, false));
+    }
+}

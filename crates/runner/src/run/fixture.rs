@@ -1,0 +1,53 @@
+//! Parts of a start for tests.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use dyno_archive::{Party, Protocol};
+use dyno_contract::listener::Listener;
+use dyno_launch::environment::{DynoVariables, Environment};
+use dyno_launch::group::Groups;
+use dyno_launch::guard::Guard;
+use dyno_launch::process::{Process, ProcessSpec, Workspace};
+use dyno_launch::secret_values::SecretValues;
+use dyno_observer::cgroup::Layout;
+use dyno_subject::definition::{Definition, Role};
+
+use super::running_parts::{AliveCheck, CheckedListener, RunningPart};
+
+pub(super) fn definition() -> Definition {
+    let source = "name = \"x\"\ntitle = \"X\"\nlanguage = \"C\"\nprotocols = [\"h1\"]\n\
+                  [start]\ncommand = [\"x\", \"{port}\"]\n";
+    Definition::parse(Path::new("/dev/null/x"), Role::Subject, source).unwrap()
+}
+
+/// A running part, whose process only sleeps. `addr`: address of its listener, if it has one.
+pub(super) fn part(addr: Option<std::net::SocketAddr>, alive: AliveCheck) -> RunningPart {
+    // The guard of a test is this test program, which ends at once with the unknown argument.
+    let guard = Guard::start().unwrap();
+    let groups = Groups::prepare(Layout::default(), &guard);
+    let workspace = Workspace::make(0, &groups, &guard).unwrap();
+    let spec = ProcessSpec {
+        command: ["sleep", "98757"].map(String::from).to_vec(),
+        environment: Environment::for_tool(&DynoVariables::read(), &[], &workspace.work),
+        folder: workspace.work.clone(),
+        workspace,
+        cpus: Vec::new(),
+        open_files: 256,
+    };
+    let listener = |addr| Listener { addr, protocol: Protocol::H1, authority: None };
+    let checked = |addr| {
+        CheckedListener::new(&definition(), &listener(addr), SecretValues::default()).unwrap()
+    };
+    RunningPart {
+        party: Party::Backend(0),
+        name: "x".into(),
+        process: Process::start(spec).unwrap(),
+        monitor: None,
+        listeners: addr.map(checked).map(Arc::new).into_iter().collect(),
+        alive,
+        runtime: None,
+        reset: None,
+        list_compiled: None,
+    }
+}

@@ -1,0 +1,94 @@
+//! Assigns ports to the parts of a start, and refuses a fixed port that another program uses.
+
+use std::borrow::Cow;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use dyno_archive::Protocol;
+use dyno_contract::listener::Listener;
+use dyno_contract::ports;
+use dyno_observer::proc::{self, ListenerOwner};
+use dyno_subject::certs::Certs;
+use dyno_subject::definition::Definition;
+
+/// The ports of one part.
+#[derive(Clone, Copy)]
+pub(super) struct Ports {
+    pub(super) plain: u16,
+    pub(super) tls: u16,
+}
+
+impl Ports {
+    /// Finds free ports, or returns the server's fixed ports if they are unused.
+    pub(super) fn find(definition: &Definition) -> Result<Ports, String> {
+        let free = ports::free_ports(2, dyno_observer::monotonic_ns())?;
+        let start = &definition.start;
+        for port in [start.port, start.tls_port].into_iter().flatten() {
+            let owner = proc::listener_at(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
+            let user = port_user(&owner);
+            user.map_or(Ok(()), |(user, hint)| {
+                let name = &definition.name;
+                Err(format!(
+                    "port {port}: the fixed port of {name} is in use by {user}\nhint: {hint}"
+                ))
+            })?;
+        }
+        Ok(Ports { plain: start.port.unwrap_or(free[0]), tls: start.tls_port.unwrap_or(free[1]) })
+    }
+
+    /// Returns the ports that the part listens on: assigned ports that its definition uses, and
+    /// fixed ports.
+    pub(super) fn used_by(self, definition: &Definition) -> Vec<u16> {
+        let start = &definition.start;
+        let ports = [("port", start.port, self.plain), ("tls_port", start.tls_port, self.tls)];
+        let used = ports
+            .into_iter()
+            .filter(|(placeholder, fixed, _)| fixed.is_some() || definition.uses(placeholder));
+        used.map(|(_, _, port)| port).collect()
+    }
+
+    /// Returns the placeholders for these ports in other parts' settings, with their values.
+    pub(super) fn port_placeholders(self, name: &str) -> [(Cow<'static, str>, String); 3] {
+        [
+            (format!("{name}.port").into(), self.plain.to_string()),
+            (format!("{name}.tls_port").into(), self.tls.to_string()),
+            (format!("{name}.host").into(), Ipv4Addr::LOCALHOST.to_string()),
+        ]
+    }
+
+    pub(super) fn listener(self, protocol: Protocol, certs: Option<&Certs>) -> Listener {
+        let port = if protocol.is_tls() { self.tls } else { self.plain };
+        Listener {
+            addr: SocketAddr::from(([127, 0, 0, 1], port)),
+            protocol,
+            authority: certs.filter(|_| protocol.is_tls()).map(Certs::authority),
+        }
+    }
+}
+
+/// Describes the program that uses a port, and how to free the port. `None`: the port is free.
+fn port_user(owner: &ListenerOwner) -> Option<(String, &'static str)> {
+    match owner {
+        ListenerOwner::Absent => None,
+        ListenerOwner::Process { pid, name } => {
+            Some((format!("{name}, process {pid}"), "stop that process first"))
+        }
+        ListenerOwner::Unknown => Some((
+            "a program that dyno may not inspect".into(),
+            "stop that program first. `ss -ltnp`, run as root, names it",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_of_unknown_program_is_in_use() {
+        let process = ListenerOwner::Process { pid: 7, name: "nginx".into() };
+        let user = |owner| port_user(&owner).map(|(user, _)| user);
+        assert_eq!(user(ListenerOwner::Absent), None);
+        assert_eq!(user(process).unwrap(), "nginx, process 7");
+        assert_eq!(user(ListenerOwner::Unknown).unwrap(), "a program that dyno may not inspect");
+    }
+}
