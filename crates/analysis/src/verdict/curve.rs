@@ -2,8 +2,8 @@
 //! over requests in flight. One step alone often fits several limiters, and the curve excludes
 //! some.
 //!
-//! - If throughput grows with more requests in flight, no lock, pool or serial back end is the
-//!   limit: each serves only a fixed number of requests at a time.
+//! - If throughput grows with more requests in flight, no lock, pool, thread or serial back end is
+//!   the limit: each serves only a fixed number of requests at a time.
 //! - If throughput does not grow, there were enough requests in flight, and they queue. By Little's
 //!   law the queue serves as many at a time as its throughput times the response time of a request
 //!   that does not wait. This number is the queue's width.
@@ -319,6 +319,11 @@ impl Curve {
                 self.explain_idle(trial, level)
                     .unwrap_or_else(|| limiter.weaken(Confidence::Medium, "")),
             ),
+            // A full thread serves no more requests.
+            Resource::ServerThread => match self.course(level) {
+                Course::Grows(more) => Some(Self::too_few(trial, level, more)),
+                _ => None,
+            },
             // A disk serves many requests at a time, so growth does not exclude it.
             Resource::Disk => match self.course(level) {
                 Course::Flat(other) => self.with_width(trial, level, other),

@@ -277,7 +277,7 @@ fn server_cpu(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 }
 
 fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
-    let busiest = server.busiest_thread_utilisation?;
+    let busiest = server.busiest_serving_utilisation?;
     let used = server.cpu_utilisation?;
     (busiest >= SERVER_BUSY).then(|| {
         let sentence = format!(
@@ -286,7 +286,7 @@ fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             percent(busiest),
             percent(used)
         );
-        let evidence = json!({"busiest_thread_utilisation": busiest, "cpu_utilisation": used});
+        let evidence = json!({"busiest_serving_utilisation": busiest, "cpu_utilisation": used});
         Limiter::new(Resource::ServerThread, Confidence::High, sentence, evidence)
     })
 }
@@ -447,8 +447,11 @@ fn concurrency(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
         // cause may be hidden. If counters of threads are unread, the rules for threads, locks and
         // disks could not apply.
         let is_likely = load.in_flight.mean < FEW_IN_FLIGHT && server.unread_counters.is_none();
+        let is_sure = is_quick(load, server)
+            && !is_disturbed(load, server)
+            && !has_nearly_full_thread(server);
         let confidence = match is_likely {
-            true if is_quick(load, server) && !is_disturbed(load, server) => Confidence::High,
+            true if is_sure => Confidence::High,
             true => Confidence::Medium,
             false => Confidence::Low,
         };
@@ -466,6 +469,11 @@ fn is_quick(load: &LoadResult, server: &ServerUse) -> bool {
     let mean_us = load.response_time_us.mean;
     let quick_us = server.cpu_us_per_request.map(|cpu_us| 2.0 * cpu_us + ROUND_TRIP_US);
     mean_us.zip(quick_us).is_some_and(|(mean_us, quick_us)| mean_us <= quick_us)
+}
+
+/// Whether a thread has little CPU time left. Its role is a guess from its name, so it may serve.
+fn has_nearly_full_thread(server: &ServerUse) -> bool {
+    server.busiest_thread_utilisation.is_some_and(|busiest| busiest >= SERVER_IDLE)
 }
 
 /// Describes the waits of the server's threads, or names the option that shows them.

@@ -78,9 +78,9 @@ pub(super) fn polling_evidence(load: &LoadResult, server: &ServerUse) -> Option<
 }
 
 /// Returns the utilisation of the server's CPUs, or the utilisation of one CPU by its busiest
-/// thread, whichever is higher.
+/// serving thread, whichever is higher. A compiler or a collector works without requests too.
 fn highest_utilisation(server: &ServerUse) -> Option<f64> {
-    [server.cpu_utilisation, server.busiest_thread_utilisation]
+    [server.cpu_utilisation, server.busiest_serving_utilisation]
         .into_iter()
         .flatten()
         .reduce(f64::max)

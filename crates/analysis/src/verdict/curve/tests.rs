@@ -172,6 +172,16 @@ fn queue_with_monitored_back_end_names_back_end() {
     );
 }
 
+/// A thread that is always busy serves no more requests than it does.
+#[test]
+fn growing_throughput_excludes_full_thread() {
+    let steps = |rps| {
+        [(4, 1_000.0, 0.3, Resource::ServerThread, High), (16, rps, 0.6, Concurrency, Medium)]
+    };
+    assert_eq!(verdicts(&steps(2_000.0))[0], (Concurrency, High));
+    assert_eq!(verdicts(&steps(1_240.0))[0], (Resource::ServerThread, High));
+}
+
 /// A disk serves many requests at a time.
 #[test]
 fn growth_does_not_exclude_disk() {

@@ -326,14 +326,14 @@ const CASES: &[Case] = &[
             w.set_server_cpu(800 * MS);
             w.allowed_cpus = 1.5;
         },
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     Case {
         resource: Resource::ServerThread,
         confidence: Confidence::High,
         claim: "One thread of the server: it was busy for 90 % of the time, while the whole \
                    server used 50 % of its CPU.",
-        evidence: r#"{"busiest_thread_utilisation": 0.9, "cpu_utilisation": 0.5}"#,
+        evidence: r#"{"busiest_serving_utilisation": 0.9, "cpu_utilisation": 0.5}"#,
         trigger: |w| {
             w.allowed_cpus = 2.0;
             w.set_server_threads(&[(900 * MS, 0), (100 * MS, 0)], 0);
@@ -341,6 +341,42 @@ const CASES: &[Case] = &[
         near_miss: |w| {
             w.allowed_cpus = 2.0;
             w.set_server_threads(&[(900 * MS - 1, 0), (100 * MS, 0)], 0);
+        },
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
+    // A thread of a compiler serves no request.
+    Case {
+        resource: Resource::ServerThread,
+        confidence: Confidence::High,
+        claim: "it was busy for 90 % of the time, while the whole server used 48 % of its CPU.",
+        evidence: r#"{"busiest_serving_utilisation": 0.9}"#,
+        trigger: |w| {
+            w.allowed_cpus = 4.0;
+            w.set_server_cpu(900 * MS);
+            w.add_compiler_thread(S);
+            w.server_cgroup().cpu_ns = Some(1900 * MS);
+        },
+        near_miss: |w| {
+            w.allowed_cpus = 4.0;
+            w.set_server_cpu(900 * MS - 1);
+            w.add_compiler_thread(S);
+            w.server_cgroup().cpu_ns = Some(1900 * MS - 1);
+        },
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
+    // A thread that is nearly full may be the limit.
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::Medium,
+        claim: "The server used 38 % of its CPU.",
+        evidence: "{}",
+        trigger: |w| {
+            w.allowed_cpus = 2.0;
+            w.set_server_cpu(750 * MS);
+        },
+        near_miss: |w| {
+            w.allowed_cpus = 2.0;
+            w.set_server_cpu(750 * MS - 1);
         },
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
