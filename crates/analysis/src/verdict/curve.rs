@@ -18,7 +18,7 @@ use super::limiter::{Limiter, filling_interrupt_s};
 use super::polling::{idle_waits, polling_evidence};
 use super::resource::{Confidence, Resource};
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE};
-use super::waits::asleep_threads;
+use super::waits::{MIN_LOCK_CALLS, asleep_threads, lock_calls_per_response};
 use crate::caveat::Code;
 use crate::number_format::percent;
 use crate::server::ServerUse;
@@ -196,7 +196,9 @@ impl Level {
             asleep: median_of(&|t| asleep_threads(&t.server)),
             waiting: median_of(&|t| {
                 let serving = t.server.working.as_ref()?;
-                Some(serving.share(ThreadState::Lock) * serving.threads as f64)
+                let are_in_futex =
+                    lock_calls_per_response(&t.server).is_none_or(|n| n >= MIN_LOCK_CALLS);
+                are_in_futex.then(|| serving.share(ThreadState::Lock) * serving.threads as f64)
             }),
             is_disturbed: quiet.is_empty(),
         })

@@ -53,6 +53,13 @@ const MIN_HOLDERS: f64 = 0.5;
 /// Mean number of threads at work up to which threads take turns with one lock.
 const MAX_HOLDERS: f64 = 1.5;
 
+/// Calls other than futex that may wait for a lock.
+const FILE_LOCK_CALLS: [&str; 4] = ["flock", "fcntl", "semop", "semtimedop"];
+
+/// Calls per response that may wait for a lock, below which threads do not wait for a lock of the
+/// program. A thread that waits for a lock may serve several requests that arrived together.
+pub(super) const MIN_LOCK_CALLS: f64 = 0.1;
+
 /// Requests per thread from which on requests wait for threads.
 const REQUESTS_PER_THREAD: f64 = 1.2;
 
@@ -221,9 +228,17 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     if TimedWaits::from_use(server) != TimedWaits::Few {
         return None;
     }
-    let sentence = format!("A lock: the server's {wait} waited for each other (futex)");
+    let are_in_kernel = lock_calls_per_response(server).is_some_and(|n| n < MIN_LOCK_CALLS);
+    let place = if are_in_kernel { "in the kernel" } else { "futex" };
+    let sentence = format!("A lock: the server's {wait} waited for each other ({place})");
     let holders = wait.threads_at_work(server);
-    let (confidence, doubt) = if !wait.waiters_have_requests() {
+    let (confidence, doubt) = if are_in_kernel {
+        (
+            Confidence::Medium,
+            " They hardly called futex, so they may instead wait for a file system that writes to \
+             a disk.",
+        )
+    } else if !wait.waiters_have_requests() {
         (Confidence::Medium, " They may instead wait for work that an unmonitored service delays.")
     } else if holders < MIN_HOLDERS {
         (
@@ -317,6 +332,16 @@ pub(super) fn asleep_threads(server: &ServerUse) -> Option<f64> {
         TimedWaits::Most | TimedWaits::OncePerResponse => serving.share(ThreadState::Lock),
     };
     Some((serving.share(ThreadState::Sleep) + in_futex) * serving.threads as f64)
+}
+
+/// Returns the calls per response that may wait for a lock. `None`: calls were not counted. With
+/// few of them, threads in the state `lock` wait within other calls, for the kernel.
+pub(super) fn lock_calls_per_response(server: &ServerUse) -> Option<f64> {
+    let calls = &server.calls.as_ref()?.by_name;
+    let may_wait = |name: &str| {
+        FILE_LOCK_CALLS.contains(&name) || name.starts_with("futex") && !name.contains("wake")
+    };
+    Some(calls.iter().filter(|(name, _)| may_wait(name)).map(|(_, call)| call.per_response).sum())
 }
 
 fn futex_waits(server: &ServerUse) -> Option<&Call> {

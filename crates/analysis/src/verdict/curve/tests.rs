@@ -332,6 +332,12 @@ fn threads_that_wait_for_each_other_name_lock() {
     assert_eq!(revise_with(&steps, monitor(0.9))[1..], [(Lock, Medium); 2]);
     // Few requests have a waiting thread.
     assert_eq!(revise_with(&steps, monitor(0.4))[1..], [(Elsewhere, High); 2]);
+    // Threads that make no futex call wait in the kernel.
+    let in_kernel = |t: &mut TrialResult| {
+        monitor(0.9)(t);
+        t.server.calls = calls("fsync", 1.0, 0.0);
+    };
+    assert_eq!(revise_with(&steps, in_kernel)[1..], [(Elsewhere, Medium); 2]);
 }
 
 #[test]

@@ -258,6 +258,25 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Lock, Confidence::High),
     },
+    // Threads that make no futex call wait within other calls, such as writes with O_DSYNC.
+    Case {
+        resource: Resource::Lock,
+        confidence: Confidence::Medium,
+        claim: "8 serving threads waited for each other (in the kernel) for 90 % of their time.",
+        evidence: r#"{"futex_waits_per_response": 0.099}"#,
+        trigger: |w| {
+            w.set_in_flight_time(8 * S);
+            w.set_thread_states(8, ThreadState::Lock, 900);
+            w.set_calls("futex(wait)", CallUse { count: 99, ..CallUse::default() });
+        },
+        near_miss: |w| {
+            w.set_in_flight_time(8 * S);
+            w.set_thread_states(8, ThreadState::Lock, 900);
+            w.set_calls("futex(wait)", CallUse { count: 99, ..CallUse::default() });
+            w.set_calls("flock", CallUse { count: 1, ..CallUse::default() });
+        },
+        near_miss_verdict: (Resource::Lock, Confidence::High),
+    },
     // Requests sleep and wait for other threads, as in a JVM.
     Case {
         resource: Resource::Concurrency,

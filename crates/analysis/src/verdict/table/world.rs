@@ -312,7 +312,7 @@ impl TrialWorld {
     }
 
     /// Sets the server's threads. Each is in this state for `ms` of the second, runs for the rest,
-    /// and was woken up 100 times.
+    /// and was woken up 100 times. Threads that wait for a lock call futex once per response.
     pub(super) fn set_thread_states(&mut self, threads: u32, state: ThreadState, ms: u64) {
         let cpu_ns = self.server_cgroup().cpu_ns.expect("a time");
         let mut states = StateTimes { running_ns: S - ms * MS, ..StateTimes::default() };
@@ -322,6 +322,9 @@ impl TrialWorld {
             ThreadUse { seen: Some(scheduler), ..thread(cpu_ns / u64::from(threads), 0) };
         self.server_counters().threads =
             (0..threads).map(|tid| ThreadUse { tid, ..template.clone() }).collect();
+        if state == ThreadState::Lock {
+            self.set_calls("futex(wait)", CallUse { count: 1000, ..CallUse::default() });
+        }
     }
 
     /// Sets the voluntary context switches of the server's first thread.
