@@ -321,8 +321,8 @@ impl Curve {
                 self.explain_idle(trial, level)
                     .unwrap_or_else(|| limiter.weaken(Confidence::Medium, "")),
             ),
-            // A full thread serves no more requests.
-            Resource::ServerThread => match self.course(level) {
+            // A full thread, or a full back end, serves no more requests.
+            Resource::ServerThread | Resource::Backend => match self.course(level) {
                 Course::Grows(more) => Some(Self::too_few(trial, level, more)),
                 _ => None,
             },

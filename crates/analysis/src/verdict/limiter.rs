@@ -7,11 +7,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::backends::backend;
 use super::headroom::GeneratorBound;
 use super::other_programs;
 use super::polling::{is_full, polling_evidence, polling_limiter};
 use super::resource::{Confidence, Resource};
-use super::server::{MAX_WAITING, starved_seconds};
+use super::server::starved_seconds;
 use super::thresholds::{JIT_SHARE, LINK_FULL, SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
 use super::waits::{accept_queue, delayed_ack, disk, gc, lock, memory, sleep, workers};
 use crate::backend::BackendUse;
@@ -96,14 +97,19 @@ pub fn limiter(
         accept_queue,
         memory,
     ];
-    let after_links: [Rule; 6] = [disk, lock, workers, sleep, elsewhere, concurrency];
+    let waits: [Rule; 4] = [disk, lock, workers, sleep];
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
+    let after_links = || {
+        try_all(&waits)
+            .or_else(|| elsewhere(load, server, backends))
+            .or_else(|| concurrency(load, server))
+    };
     try_all(&failures)
         .or_else(|| other_programs::generator_limiter(load, server, machine))
         .or_else(|| try_all(&before_backends))
         .or_else(|| backend(server, backends))
         .or_else(|| link(load, server, machine))
-        .or_else(|| Some(weaken_by_interrupts(try_all(&after_links)?, server)))
+        .or_else(|| Some(weaken_by_interrupts(after_links()?, server)))
         .or_else(|| other_programs::server_limiter(load, server, machine))
         .unwrap_or_else(|| weaken_by_interrupts(unknown(load, server), server))
 }
@@ -219,7 +225,7 @@ fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 }
 
 /// Formats the throttled periods as the second half of a sentence about the server.
-fn throttling_clause(throttling: Throttling) -> String {
+pub(super) fn throttling_clause(throttling: Throttling) -> String {
     format!(
         "throttled in {} of {} periods ({})",
         throttling.throttled_periods,
@@ -291,73 +297,6 @@ fn server_thread(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     })
 }
 
-/// A back end is full, or it and the server together fill the CPUs that they share.
-fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
-    let (backend, used) = backends
-        .iter()
-        .filter_map(|backend| Some((backend, backend.server.cpu_utilisation?)))
-        .max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let server_used = server.cpu_utilisation;
-    if used >= SERVER_BUSY {
-        let while_server = server_used
-            .map_or(String::new(), |used| format!(", while the server used {}", percent(used)));
-        let sentence = format!(
-            "The back end {}: it used {} of its allowed CPU time{while_server}.",
-            backend.name,
-            percent(used)
-        );
-        let evidence = json!({
-            "backend": backend.name, "backend_utilisation": used, "server_utilisation": server_used,
-        });
-        return Some(Limiter::new(Resource::Backend, Confidence::High, sentence, evidence));
-    }
-    if let Some(limiter) = waiting_backend(backends) {
-        return Some(limiter);
-    }
-    let shared = backends.iter().filter(|b| b.shares_cpus).map(|b| b.server.cpu_utilisation);
-    let together = shared.chain([server_used]).sum::<Option<f64>>()?;
-    (backend.shares_cpus && together >= SERVER_BUSY).then(|| {
-        let sentence = format!(
-            "The CPUs that the server and its back end {} share: together they used {} of them, \
-             the server {} and {} {}. Give the back end CPUs of its own (`cpuset` in \
-             `[[backends]]`).",
-            backend.name,
-            percent(together),
-            server_used.map_or_else(|| "an unknown part".into(), percent),
-            backend.name,
-            percent(used)
-        );
-        let evidence = json!({
-            "backend": backend.name, "backend_utilisation": used, "server_utilisation": server_used,
-            "together": together,
-        });
-        Limiter::new(Resource::Backend, Confidence::High, sentence, evidence)
-    })
-}
-
-/// A back end would fill its CPUs if no other program used them. The time for which its threads
-/// waited for a CPU counts as used.
-fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
-    let demand = |backend: &BackendUse| {
-        let (used, allowed_s) = (backend.server.cpu_utilisation?, backend.server.cpu_allowed_s?);
-        let waited = backend.server.run_delay_s? / allowed_s;
-        (waited > MAX_WAITING && used + waited >= SERVER_BUSY).then_some((used, waited))
-    };
-    let (backend, (used, waited)) =
-        backends.iter().find_map(|backend| Some((backend, demand(backend)?)))?;
-    let sentence = format!(
-        "The CPUs of the back end {}: it used {} of their time and waited for a CPU for {}, while \
-         other programs used them. Give the back end CPUs of its own (`cpuset` in \
-         `[[backends]]`), or more CPUs.",
-        backend.name,
-        percent(used),
-        percent(waited)
-    );
-    let evidence =
-        json!({"backend": backend.name, "backend_utilisation": used, "backend_waiting": waited});
-    Some(Limiter::new(Resource::Backend, Confidence::Medium, sentence, evidence))
-}
-
 /// A network device of the machine is full, while server and generator have headroom. Its traffic
 /// may include the traffic of other programs.
 fn link(load: &LoadResult, server: &ServerUse, machine: &MachineResult) -> Option<Limiter> {
@@ -417,7 +356,7 @@ pub(super) fn is_generator_starved(load: &LoadResult) -> bool {
 }
 
 /// The server has headroom although many requests wait: for something that no other rule names.
-fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+fn elsewhere(load: &LoadResult, server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let used = utilisation_with_headroom(load, server)?;
     let waiting = load.mean_at_server();
     (waiting >= MANY_IN_FLIGHT).then(|| {
@@ -425,7 +364,7 @@ fn elsewhere(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             "An unmonitored resource: on average {waiting:.0} requests were in flight, and the \
              server used {} of its CPU. {}",
             percent(used),
-            describe_waits(server)
+            describe_waits(server, backends)
         );
         Limiter::new(Resource::Elsewhere, Confidence::Medium, sentence, idle_evidence(load, used))
     })
@@ -477,7 +416,7 @@ fn has_nearly_full_thread(server: &ServerUse) -> bool {
 }
 
 /// Describes the waits of the server's threads, or names the option that shows them.
-fn describe_waits(server: &ServerUse) -> String {
+fn describe_waits(server: &ServerUse, backends: &[BackendUse]) -> String {
     let Some(working) = &server.working else {
         return "The server waits for a lock, a disk, a database, or a limit of its own on threads \
                 or connections. Use `--observe states` to see which."
@@ -506,10 +445,17 @@ fn describe_waits(server: &ServerUse) -> String {
             percent(working.share(state))
         )
     });
-    format!(
-        "{longest_wait}The server has an internal limit, or waits for a service that dyno does not \
-         monitor. Name such services as `[[backends]]`."
-    )
+    let limit = match backends {
+        [] => {
+            "The server has an internal limit, or waits for a service that dyno does not monitor. \
+             Name such services as `[[backends]]`."
+        }
+        _ => {
+            "The server or a back end has an internal limit, or waits for a service that dyno does \
+             not monitor."
+        }
+    };
+    format!("{longest_wait}{limit}")
 }
 
 fn idle_evidence(load: &LoadResult, used: f64) -> Value {

@@ -63,9 +63,8 @@ impl Polling {
 /// it.
 pub(super) fn polling_evidence(load: &LoadResult, server: &ServerUse) -> Option<Polling> {
     highest_utilisation(server).filter(|used| *used >= SERVER_BUSY)?;
-    let idle_calls = server.calls.as_ref().and_then(idle_calls);
     let in_flight = load.in_flight.mean;
-    if let Some(per_response) = idle_calls.filter(|n| *n >= MANY_IDLE_CALLS) {
+    if let Some(per_response) = many_idle_calls(server) {
         return Some(Polling::IdleCalls { per_response });
     }
     if in_flight < NO_REQUEST && load.throughput_rps > 0.0 {
@@ -75,6 +74,16 @@ pub(super) fn polling_evidence(load: &LoadResult, server: &ServerUse) -> Option<
     let is_alone = load.config.model == LoadModel::Closed && in_flight <= ONE_REQUEST;
     (is_alone && switches_per_response < NO_SLEEP)
         .then_some(Polling::WithoutSleep { switches_per_response })
+}
+
+/// Returns the idle calls per response, if there are so many that the server polls.
+fn many_idle_calls(server: &ServerUse) -> Option<f64> {
+    server.calls.as_ref().and_then(idle_calls).filter(|n| *n >= MANY_IDLE_CALLS)
+}
+
+/// Whether a server, or a back end, asks for work so often that it polls.
+pub(super) fn asks_in_vain(server: &ServerUse) -> bool {
+    many_idle_calls(server).is_some()
 }
 
 /// Returns the utilisation of the server's CPUs, or the utilisation of one CPU by its busiest

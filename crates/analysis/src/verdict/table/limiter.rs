@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
+use dyno_archive::sample::ThreadState;
 
 use super::world::{MS, S, TrialWorld};
 use super::{missing_evidence, other_programs, polling, waits};
 use crate::backend::BackendUse;
-use crate::server::ServerUse;
+use crate::server::{Call, CallRates, ServerUse, Throttling};
 use crate::verdict::{Confidence, Limiter, Resource};
 
 /// One bound of a rule, with a world on either side of it.
@@ -438,6 +439,52 @@ const CASES: &[Case] = &[
         near_miss: |w| w.backends = vec![backend_use("db", 0.39, true)],
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
+    // One thread of a back end that may use several CPUs is full.
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        claim: "One thread of the back end db: it was busy for 90 % of the time, and the whole \
+                back end used 22 % of its CPU, while the server used 50 %.",
+        evidence: r#"{"backend": "db", "busiest_serving_utilisation": 0.9}"#,
+        trigger: |w| {
+            w.set_in_flight_time(64 * S);
+            w.backends = vec![backend_with_thread(0.9, Some(2.9))];
+        },
+        near_miss: |w| {
+            w.set_in_flight_time(64 * S);
+            w.backends = vec![backend_with_thread(0.899, Some(2.9))];
+        },
+        near_miss_verdict: (Resource::Elsewhere, Confidence::Medium),
+    },
+    // A thread of a back end that polls is always busy.
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::Medium,
+        claim: "One thread of the back end db: it was busy for 100 % of the time",
+        evidence: "{}",
+        trigger: |w| w.backends = vec![backend_with_thread(1.0, None)],
+        near_miss: |w| w.backends = vec![backend_with_thread(1.0, Some(3.0))],
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        claim: "The CPU quota of the back end db: it was throttled in 60 of 1000 periods (6.0 %), \
+                while the server used 50 %.",
+        evidence: r#"{"backend": "db", "throttled_periods": 60, "backend_utilisation": 0.75}"#,
+        trigger: |w| w.backends = vec![throttled_backend(0.75, 60)],
+        near_miss: |w| w.backends = vec![throttled_backend(0.749, 60)],
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        claim: "The CPU quota of the back end db: it was throttled in 500 of 1000 periods (50 %)",
+        evidence: "{}",
+        trigger: |w| w.backends = vec![throttled_backend(0.3, 500)],
+        near_miss: |w| w.backends = vec![throttled_backend(0.3, 499)],
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
     // A back end whose threads wait for its CPUs is a limit too.
     Case {
         resource: Resource::Backend,
@@ -618,6 +665,25 @@ fn backend_use(name: &str, utilisation: f64, shares_cpus: bool) -> BackendUse {
     BackendUse { name: name.into(), cpu_share: None, shares_cpus, server }
 }
 
+/// A back end whose busiest thread has this utilisation. `idle_polls`: waits per response that
+/// returned no event; `None`: its calls were not counted.
+fn backend_with_thread(busiest: f64, idle_polls: Option<f64>) -> BackendUse {
+    let mut backend = backend_use("db", busiest / 4.0, false);
+    backend.server.busiest_serving_utilisation = Some(busiest);
+    backend.server.calls = idle_polls.map(|n| {
+        let call = Call { per_response: n, returned_mean: Some(0.0), ..Call::default() };
+        CallRates { by_name: [("epoll_wait".into(), call)].into(), ..CallRates::default() }
+    });
+    backend
+}
+
+/// A back end that its CPU quota throttled in some of 1,000 periods.
+fn throttled_backend(utilisation: f64, throttled_periods: u64) -> BackendUse {
+    let mut backend = backend_use("db", utilisation, false);
+    backend.server.throttling = Some(Throttling { periods: 1000, throttled_periods });
+    backend
+}
+
 /// A back end on two CPUs for a second. `waited_s`: time that its threads waited for a CPU.
 fn waiting_backend(name: &str, utilisation: f64, waited_s: f64) -> BackendUse {
     let mut backend = backend_use(name, utilisation, false);
@@ -652,6 +718,19 @@ fn each_limiter_rule_triggers_at_its_bound() {
     };
     let faults: Vec<String> = all_cases().enumerate().filter_map(named_fault).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+/// The hint to monitor services is for suites that monitor none.
+#[test]
+fn unmonitored_resource_with_back_end_has_no_hint() {
+    let mut world = TrialWorld::default();
+    world.set_in_flight_time(64 * S);
+    world.set_thread_states(8, ThreadState::Network, 900);
+    assert!(world.limiter().sentence.contains("[[backends]]"), "{}", world.limiter().sentence);
+    world.backends = vec![backend_use("db", 0.2, false)];
+    let limiter = world.limiter();
+    assert_eq!(limiter.resource, Resource::Elsewhere);
+    assert!(!limiter.sentence.contains("[[backends]]"), "{}", limiter.sentence);
 }
 
 #[test]
