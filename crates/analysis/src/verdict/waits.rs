@@ -63,6 +63,13 @@ pub(super) const MIN_LOCK_CALLS: f64 = 0.1;
 /// Requests per thread from which on requests wait for threads.
 const REQUESTS_PER_THREAD: f64 = 1.2;
 
+/// Mean number of waiting threads from which on requests may queue.
+const QUEUED_THREADS: f64 = 0.5;
+
+/// Writes per response up to which a server writes only responses. It sends no requests to a
+/// service that it needs, not even several in one write.
+const ONE_WRITE: f64 = 1.05;
+
 /// Writes per response from which on a response leaves in several parts.
 pub(super) const SEVERAL_WRITES: f64 = 1.5;
 
@@ -361,6 +368,19 @@ fn may_requests_sleep(server: &ServerUse) -> Option<bool> {
         ["nanosleep", "clock_nanosleep"].into_iter().filter_map(|name| calls.by_name.get(name));
     let sleeps_per_response: f64 = sleeps.map(|call| call.per_response).sum();
     Some(sleeps_per_response >= SLEEPS_PER_RESPONSE)
+}
+
+/// Whether the states and calls of the serving threads show that hardly any request queues, neither
+/// in the server nor for a service that it needs.
+pub(super) fn are_queues_excluded(server: &ServerUse) -> bool {
+    let Some(serving) = &server.working else { return false };
+    let waits = [ThreadState::Lock, ThreadState::Disk, ThreadState::Runnable, ThreadState::Other];
+    // Threads with other tasks sleep without a request.
+    let sleeps = (may_requests_sleep(server) != Some(false)).then_some(ThreadState::Sleep);
+    let share: f64 = waits.into_iter().chain(sleeps).map(|state| serving.share(state)).sum();
+    let writes = server.calls.as_ref().and_then(|calls| calls.writes);
+    share * (serving.threads as f64) < QUEUED_THREADS
+        && writes.is_some_and(|writes| writes.per_response <= ONE_WRITE)
 }
 
 /// Returns the server's CPU utilisation if it has CPU time left.

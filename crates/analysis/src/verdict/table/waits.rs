@@ -137,7 +137,7 @@ pub(super) const CASES: &[Case] = &[
             w.set_in_flight_time(8 * S - 1);
             w.set_thread_states(8, ThreadState::Lock, 500);
         },
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     // One of eight threads has no request, which explains an eighth of the time.
     Case {
@@ -154,7 +154,7 @@ pub(super) const CASES: &[Case] = &[
             w.set_in_flight_time(7 * S);
             w.set_thread_states(8, ThreadState::Lock, 624);
         },
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     Case {
         resource: Resource::Lock,
@@ -310,7 +310,7 @@ pub(super) const CASES: &[Case] = &[
         evidence: r#"{"listen_overflows": null, "queued": 5}"#,
         trigger: |w| set_accept_queue(w, 5),
         near_miss: |w| set_accept_queue(w, 4),
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     // Waits for a fast disk are short, so page faults per response decide.
     Case {
