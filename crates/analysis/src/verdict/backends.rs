@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::limiter::{Limiter, throttling_clause};
+use super::limiter::{Limiter, is_quota_used, throttling_clause};
 use super::polling::asks_in_vain;
 use super::resource::{Confidence, Resource};
 use super::server::MAX_WAITING;
-use super::thresholds::{MANY_THROTTLED, SERVER_BUSY, SERVER_IDLE, THROTTLED};
+use super::thresholds::{SERVER_BUSY, THROTTLED};
 use crate::backend::BackendUse;
 use crate::number_format::percent;
 use crate::server::ServerUse;
@@ -59,9 +59,8 @@ fn full_backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> 
 /// these do not count.
 fn throttled_backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let throttled_share = |backend: &ServerUse| {
-        let share = backend.throttling?.share();
-        let is_busy = backend.cpu_utilisation.is_some_and(|used| used >= SERVER_IDLE);
-        (share >= MANY_THROTTLED || is_busy && share > THROTTLED).then_some(share)
+        let throttling = backend.throttling.filter(|t| t.share() > THROTTLED)?;
+        is_quota_used(backend, throttling).then(|| throttling.share())
     };
     let (backend, _) = highest(backends, throttled_share)?;
     let throttling = backend.server.throttling?;

@@ -321,11 +321,14 @@ impl Curve {
                 self.explain_idle(trial, level)
                     .unwrap_or_else(|| limiter.weaken(Confidence::Medium, "")),
             ),
-            // A full thread, or a full back end, serves no more requests.
-            Resource::ServerThread | Resource::Backend => match self.course(level) {
-                Course::Grows(more) => Some(Self::too_few(trial, level, more)),
-                _ => None,
-            },
+            Resource::CpuQuota if limiter.confidence == Confidence::High => None,
+            // A full thread, back end or quota serves no more requests.
+            Resource::ServerThread | Resource::Backend | Resource::CpuQuota => {
+                match self.course(level) {
+                    Course::Grows(more) => Some(Self::too_few(trial, level, more)),
+                    _ => None,
+                }
+            }
             // A disk serves many requests at a time, so growth does not exclude it.
             Resource::Disk => match self.course(level) {
                 Course::Flat(other) => self.with_width(trial, level, other),

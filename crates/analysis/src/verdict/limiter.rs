@@ -13,7 +13,9 @@ use super::other_programs;
 use super::polling::{is_full, polling_evidence, polling_limiter};
 use super::resource::{Confidence, Resource};
 use super::server::starved_seconds;
-use super::thresholds::{JIT_SHARE, LINK_FULL, SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
+use super::thresholds::{
+    JIT_SHARE, LINK_FULL, MANY_THROTTLED, SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED,
+};
 use super::waits::{
     accept_queue, are_queues_excluded, delayed_ack, disk, gc, lock, memory, sleep, workers,
 };
@@ -225,12 +227,30 @@ fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
 /// time over CPUs.
 fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let throttling = server.throttling.filter(|t| t.share() > THROTTLED)?;
-    let sentence = format!("The server's CPU quota: it was {}.", throttling_clause(throttling));
+    let is_used = is_quota_used(server, throttling);
+    let doubt = match server.cpu_utilisation.filter(|_| !is_used) {
+        Some(used) => format!(
+            " On average it used only {} of its CPU, so bursts may be throttled while something \
+             else is the limit.",
+            percent(used)
+        ),
+        None => String::new(),
+    };
+    let sentence =
+        format!("The server's CPU quota: it was {}.{doubt}", throttling_clause(throttling));
     let evidence = json!({
         "throttled_periods": throttling.throttled_periods, "periods": throttling.periods,
-        "throttled_s": server.throttled_s,
+        "throttled_s": server.throttled_s, "cpu_utilisation": server.cpu_utilisation,
     });
-    Some(Limiter::new(Resource::CpuQuota, Confidence::High, sentence, evidence))
+    let confidence = if is_used { Confidence::High } else { Confidence::Medium };
+    Some(Limiter::new(Resource::CpuQuota, confidence, sentence, evidence))
+}
+
+/// Whether a quota that throttles a server is certainly its limit. Bursts, as of a collector with
+/// many threads, are throttled in a server that needs little of its quota too.
+pub(super) fn is_quota_used(server: &ServerUse, throttling: Throttling) -> bool {
+    throttling.share() >= MANY_THROTTLED
+        || server.cpu_utilisation.is_some_and(|used| used >= SERVER_IDLE)
 }
 
 /// Formats the throttled periods as the second half of a sentence about the server.

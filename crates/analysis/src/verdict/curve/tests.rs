@@ -9,7 +9,7 @@ use crate::fixture::five_block_report;
 use crate::server::{Call, CallRates, ServingThreads};
 
 use Confidence::{High, Low, Medium};
-use Resource::{Concurrency, Elsewhere, Lock, ServerCpu, Unknown, Workers};
+use Resource::{Concurrency, CpuQuota, Elsewhere, Lock, ServerCpu, Unknown, Workers};
 
 /// A step: requests in flight, throughput, the server's CPU utilisation, and the limiter that the
 /// step alone shows.
@@ -180,6 +180,17 @@ fn growing_throughput_excludes_full_thread() {
     };
     assert_eq!(verdicts(&steps(2_000.0))[0], (Concurrency, High));
     assert_eq!(verdicts(&steps(1_240.0))[0], (Resource::ServerThread, High));
+}
+
+/// Bursts of a server with CPU time left are throttled, but more requests are served.
+#[test]
+fn growing_throughput_excludes_likely_quota() {
+    let steps =
+        |confidence| [(4, 1_000.0, 0.3, CpuQuota, confidence), (16, 2_000.0, 0.6, CpuQuota, High)];
+    assert_eq!(verdicts(&steps(Medium)), [(Concurrency, High), (CpuQuota, High)]);
+    assert_eq!(verdicts(&steps(High)), [(CpuQuota, High); 2]);
+    let flat = [(4, 1_000.0, 0.3, CpuQuota, Medium), (16, 1_000.0, 0.3, CpuQuota, Medium)];
+    assert_eq!(verdicts(&flat), [(CpuQuota, Medium); 2]);
 }
 
 /// A disk serves many requests at a time.

@@ -190,10 +190,36 @@ const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Unknown, Confidence::Low),
     },
+    // The quota of a busy server throttles it. Bursts of an idle server are throttled too.
     Case {
         resource: Resource::CpuQuota,
         confidence: Confidence::High,
         claim: "The server's CPU quota: it was throttled in 51 of 1000 periods (5.1 %).",
+        evidence: r#"{"throttled_periods": 51, "cpu_utilisation": 0.75}"#,
+        trigger: |w| {
+            w.set_server_cpu(750 * MS);
+            set_throttled_periods(w, 51);
+        },
+        near_miss: |w| {
+            w.set_server_cpu(750 * MS - 1);
+            set_throttled_periods(w, 51);
+        },
+        near_miss_verdict: (Resource::CpuQuota, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::CpuQuota,
+        confidence: Confidence::High,
+        claim: "The server's CPU quota: it was throttled in 500 of 1000 periods (50 %).",
+        evidence: r#"{"throttled_periods": 500, "cpu_utilisation": 0.5}"#,
+        trigger: |w| set_throttled_periods(w, 500),
+        near_miss: |w| set_throttled_periods(w, 499),
+        near_miss_verdict: (Resource::CpuQuota, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::CpuQuota,
+        confidence: Confidence::Medium,
+        claim: "The server's CPU quota: it was throttled in 51 of 1000 periods (5.1 %). On average \
+                it used only 50 % of its CPU, so bursts may be throttled",
         evidence: r#"{"throttled_periods": 51, "periods": 1000, "throttled_s": 1.6}"#,
         trigger: |w| set_throttled_periods(w, 51),
         near_miss: |w| set_throttled_periods(w, 50),
