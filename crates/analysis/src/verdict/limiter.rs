@@ -94,7 +94,7 @@ pub fn limiter(
 ) -> Limiter {
     type Rule = fn(&LoadResult, &ServerUse) -> Option<Limiter>;
     let failures: [Rule; 3] = [dropped_packets, failure, refusal];
-    let before_backends: [Rule; 11] = [
+    let before_backends: [Rule; 10] = [
         generator,
         // A server that keeps up with its load is limited neither by its quota nor by its runtime.
         offered_rate,
@@ -106,7 +106,6 @@ pub fn limiter(
         server_thread,
         delayed_ack,
         accept_queue,
-        memory,
     ];
     let waits: [Rule; 4] = [disk, lock, workers, sleep];
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
@@ -118,6 +117,7 @@ pub fn limiter(
     try_all(&failures)
         .or_else(|| other_programs::generator_limiter(load, server, machine))
         .or_else(|| try_all(&before_backends))
+        .or_else(|| memory(load, server, machine))
         .or_else(|| backend(server, backends))
         .or_else(|| link(load, server, machine))
         .or_else(|| Some(weaken_by_interrupts(after_links()?, server)))

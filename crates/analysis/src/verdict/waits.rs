@@ -9,6 +9,7 @@ use super::limiter::{Limiter, is_disturbed, may_lack_cpu};
 use super::resource::{Confidence, Resource};
 use super::thresholds::SERVER_BUSY;
 use crate::load::LoadResult;
+use crate::machine::MachineResult;
 use crate::number_format::percent;
 use crate::server::{Call, ServerUse, ServingThreads};
 
@@ -26,6 +27,14 @@ const MAJOR_FAULTS_PER_S: f64 = 50.0;
 /// states show little. Waits for a fast disk are short, and the kernel uses CPU time for each
 /// fault.
 const MAJOR_FAULTS_PER_RESPONSE: f64 = 1.0;
+
+/// Share of the time in which a program of the machine waited for memory (PSI), below which no
+/// memory was short: the kernel neither evicted pages for others nor read evicted ones again.
+const MIN_MEMORY_PRESSURE: f64 = 1e-5;
+
+/// Ratio of that share to the share of the threads' time on a disk, from which on threads waited
+/// for evicted pages. First reads of files count as pressure of the disk only.
+const PRESSURE_OF_DISK: f64 = 0.5;
 
 /// Share of the server's CPU time that its garbage collector may use without being its limit.
 const GC_SHARE: f64 = 0.3;
@@ -184,8 +193,13 @@ fn queued_connections(load: &LoadResult, server: &ServerUse) -> Option<u64> {
     (queued > 1 && queued as f64 >= QUEUED_SHARE * load.in_flight.mean).then_some(queued)
 }
 
-/// The server lacks memory: the kernel evicted pages, which have to be read from a disk again.
-pub(super) fn memory(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+/// Page faults of the server read from a disk and delay requests. The server lacks memory if the
+/// kernel evicted these pages. Otherwise they are first reads of files, which wait for the disk.
+pub(super) fn memory(
+    load: &LoadResult,
+    server: &ServerUse,
+    machine: &MachineResult,
+) -> Option<Limiter> {
     utilisation_below_limit(server)?;
     let disk_share = server.working.as_ref().map(|serving| serving.share(ThreadState::Disk));
     let large_disk_share = disk_share.filter(|share| *share >= DISK_SHARE);
@@ -197,26 +211,33 @@ pub(super) fn memory(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     if faults_per_s < MAJOR_FAULTS_PER_S || (large_disk_share.is_none() && !delay_requests) {
         return None;
     }
-    let (confidence, detail) = match large_disk_share {
-        Some(share) => (
-            Confidence::High,
-            format!(", and the serving threads waited for it for {} of their time", percent(share)),
-        ),
-        None => (
-            Confidence::Medium,
-            faults_per_response
-                .map_or(String::new(), |faults| format!(", {faults:.1} per response")),
-        ),
+    let detail = match large_disk_share {
+        Some(share) => {
+            format!(", and the serving threads waited for it for {} of their time", percent(share))
+        }
+        None => faults_per_response
+            .map_or(String::new(), |faults| format!(", {faults:.1} per response")),
     };
-    let sentence = format!(
-        "Memory: {faults_per_s:.0} page faults per second read from a disk{detail}. Give the \
-         server more memory."
-    );
+    let observation = format!("{faults_per_s:.0} page faults per second read from a disk{detail}.");
     let evidence = json!({
         "major_faults_per_s": faults_per_s,
         "major_faults_per_response": faults_per_response,
         "disk_share": disk_share,
+        "memory_pressure": machine.pressure_memory,
     });
+    let pressure = machine.pressure_memory;
+    if pressure.is_some_and(|share| share < MIN_MEMORY_PRESSURE) {
+        let sentence = format!(
+            "A disk: {observation} No program waited for memory, so the server reads files for the \
+             first time."
+        );
+        return Some(Limiter::new(Resource::Disk, Confidence::Medium, sentence, evidence));
+    }
+    let are_reads_again = large_disk_share
+        .zip(pressure)
+        .is_some_and(|(disk_share, pressure)| pressure >= PRESSURE_OF_DISK * disk_share);
+    let confidence = if are_reads_again { Confidence::High } else { Confidence::Medium };
+    let sentence = format!("Memory: {observation} Give the server more memory.");
     Some(Limiter::new(Resource::Memory, confidence, sentence, evidence))
 }
 

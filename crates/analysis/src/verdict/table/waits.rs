@@ -1,5 +1,6 @@
 //! Test cases: limiters from the waits of the server's threads.
 
+use dyno_archive::host::PressureUse;
 use dyno_archive::sample::{CallUse, ListenerUse, SocketsUse, StateTimes, ThreadState};
 
 use super::limiter::Case;
@@ -98,19 +99,42 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Memory,
         confidence: Confidence::High,
-        claim: "Memory: 50 page faults per second read from a disk,",
-        evidence: r#"{"major_faults_per_s": 50.0, "disk_share": 0.3}"#,
-        trigger: |w| {
-            w.set_thread_states(1, ThreadState::Disk, 300);
-            w.all_server_counters().for_each(|u| u.threads[0].faults_major = Some(0));
-            w.server_counters().threads[0].faults_major = Some(50);
-        },
-        near_miss: |w| {
-            w.set_thread_states(1, ThreadState::Disk, 300);
-            w.all_server_counters().for_each(|u| u.threads[0].faults_major = Some(0));
-            w.server_counters().threads[0].faults_major = Some(49);
-        },
+        claim: "Memory: 50 page faults per second read from a disk, and the serving threads waited \
+                for it for 30 % of their time. Give the server more memory.",
+        evidence: r#"{"major_faults_per_s": 50.0, "disk_share": 0.3, "memory_pressure": 0.15}"#,
+        trigger: |w| read_pages(w, 50, Some(150 * MS)),
+        near_miss: |w| read_pages(w, 49, Some(150 * MS)),
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    // Most of the pages may be read for the first time.
+    Case {
+        resource: Resource::Memory,
+        confidence: Confidence::High,
+        claim: "Memory: 50 page faults",
+        evidence: "{}",
+        trigger: |w| read_pages(w, 50, Some(150 * MS)),
+        near_miss: |w| read_pages(w, 50, Some(150 * MS - 1)),
+        near_miss_verdict: (Resource::Memory, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::Memory,
+        confidence: Confidence::Medium,
+        claim: "Memory: 50 page faults",
+        evidence: r#"{"memory_pressure": null}"#,
+        trigger: |w| read_pages(w, 50, None),
+        near_miss: |w| read_pages(w, 49, None),
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    // With free memory, all of the pages are read for the first time.
+    Case {
+        resource: Resource::Disk,
+        confidence: Confidence::Medium,
+        claim: "A disk: 50 page faults per second read from a disk, and the serving threads waited \
+                for it for 30 % of their time. No program waited for memory",
+        evidence: r#"{"disk_share": 0.3, "memory_pressure": 9.999e-6}"#,
+        trigger: |w| read_pages(w, 50, Some(9999)),
+        near_miss: |w| read_pages(w, 50, Some(10_000)),
+        near_miss_verdict: (Resource::Memory, Confidence::Medium),
     },
     Case {
         resource: Resource::Disk,
@@ -411,6 +435,18 @@ fn set_busy_thread(w: &mut TrialWorld, ms: u64) {
     let scheduler = w.server_counters().threads[0].seen.as_mut().expect("a scheduler record");
     scheduler.states =
         StateTimes { running_ns: ms * MS, lock_ns: (1000 - ms) * MS, ..StateTimes::default() };
+}
+
+/// Sets the page faults that read from a disk, for 300 ms of the second, and the time in which a
+/// program waited for memory; `None`: unknown.
+fn read_pages(w: &mut TrialWorld, faults: u64, waited_ns: Option<u64>) {
+    w.set_thread_states(1, ThreadState::Disk, 300);
+    w.all_server_counters().for_each(|u| u.threads[0].faults_major = Some(0));
+    w.server_counters().threads[0].faults_major = Some(faults);
+    for (sample, ns) in w.record.samples.iter_mut().zip([Some(0), waited_ns]) {
+        let pressure = PressureUse { memory_ns: ns, ..PressureUse::default() };
+        sample.host.as_mut().expect("a machine").pressure = Some(pressure);
+    }
 }
 
 /// Sets ten requests in flight with a connection each, and how many of these wait to be accepted.
