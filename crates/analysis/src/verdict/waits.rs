@@ -6,6 +6,7 @@ use dyno_archive::sample::ThreadState;
 use serde_json::{Value, json};
 
 use super::limiter::{Limiter, is_disturbed, may_lack_cpu};
+use super::polling::idle_waits;
 use super::resource::{Confidence, Resource};
 use super::thresholds::SERVER_BUSY;
 use crate::load::LoadResult;
@@ -45,6 +46,13 @@ const DELAYED_ACK_US: (f64, f64) = (38_000.0, 60_000.0);
 
 /// Range of responses per connection and second if each waits for such an acknowledgement.
 const DELAYED_ACK_RATE: (f64, f64) = (16.0, 26.0);
+
+/// Delayed acknowledgements per response from which on responses may wait for them.
+const DELAYED_ACKS_PER_RESPONSE: f64 = 0.5;
+
+/// Writes per response, beyond the parts of the response, from which on the server may write to a
+/// service that it needs.
+const OTHER_WRITES: f64 = 0.5;
 
 /// Minimum share of new connections that must find the accept queue full to limit a load.
 const OVERFLOW_SHARE: f64 = 0.001;
@@ -123,8 +131,18 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
     if has_nodelay || !may_be_several(writes) || !may_be_several(segments) {
         return None;
     }
-    let is_known = nodelay.is_some() && writes.is_some() && segments.is_some();
-    let confidence = if is_known { Confidence::High } else { Confidence::Medium };
+    let responses = load.throughput_rps * server.window_s;
+    let delayed_acks = server
+        .network
+        .and_then(|network| network.delayed_acks)
+        .map(|acks| acks as f64 / responses)
+        .filter(|acks| acks.is_finite());
+    // A query between two writes of a response has the same times and acknowledgements.
+    let is_sure = nodelay.is_some()
+        && delayed_acks.is_some_and(|acks| acks >= DELAYED_ACKS_PER_RESPONSE)
+        && writes.zip(segments).is_some_and(|(writes, parts)| writes < parts + OTHER_WRITES)
+        && !may_spend_time(server, service_us - DELAYED_ACK_US.0);
+    let confidence = if is_sure { Confidence::High } else { Confidence::Medium };
     shows_delay.then(|| {
         let writes_text = writes.map_or(String::new(), |n| format!(", each in {n:.1} writes"));
         let sentence = format!(
@@ -137,9 +155,20 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
         let evidence = json!({
             "service_p50_us": service_us, "rate_per_connection": rate,
             "writes_per_response": writes, "segments_per_response": segments, "nodelay": nodelay,
+            "delayed_acks_per_response": delayed_acks,
         });
         Limiter::new(Resource::DelayedAck, confidence, sentence, evidence)
     })
+}
+
+/// Whether a response may take the server longer than this time: it sleeps, waits for a timer, or
+/// computes for that long.
+fn may_spend_time(server: &ServerUse, time_us: f64) -> bool {
+    let idle_waits = server.calls.as_ref().and_then(idle_waits);
+    may_requests_sleep(server) == Some(true)
+        || TimedWaits::from_use(server) != TimedWaits::Few
+        || idle_waits.is_some_and(|waits| waits >= SLEEPS_PER_RESPONSE)
+        || server.cpu_us_per_request.is_some_and(|cpu_us| cpu_us > time_us)
 }
 
 /// New connections wait in the server's accept queue, or find it full and are retried a second

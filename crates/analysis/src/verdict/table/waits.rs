@@ -34,6 +34,57 @@ pub(super) const CASES: &[Case] = &[
         near_miss: |w| w.delay_responses(8, 40, 14),
         near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
+    // A query between two writes of a response takes as long.
+    Case {
+        resource: Resource::DelayedAck,
+        confidence: Confidence::High,
+        claim: "each connection gets 25 responses per second",
+        evidence: r#"{"delayed_acks_per_response": 0.5}"#,
+        trigger: |w| {
+            w.delay_responses(8, 40, 20);
+            w.set_delayed_acks(100);
+        },
+        near_miss: |w| {
+            w.delay_responses(8, 40, 20);
+            w.set_delayed_acks(99);
+        },
+        near_miss_verdict: (Resource::DelayedAck, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::DelayedAck,
+        confidence: Confidence::High,
+        claim: "each in 2.4 writes",
+        evidence: r#"{"segments_per_response": 2.0}"#,
+        trigger: |w| w.delay_responses(8, 40, 24),
+        near_miss: |w| w.delay_responses(8, 40, 25),
+        near_miss_verdict: (Resource::DelayedAck, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::DelayedAck,
+        confidence: Confidence::High,
+        claim: "each connection gets 25 responses per second",
+        evidence: "{}",
+        trigger: |w| w.delay_responses(8, 40, 20),
+        near_miss: |w| {
+            w.delay_responses(8, 40, 20);
+            w.sleep_once_per_response();
+        },
+        near_miss_verdict: (Resource::DelayedAck, Confidence::Medium),
+    },
+    // The responses may take that long to compute.
+    Case {
+        resource: Resource::DelayedAck,
+        confidence: Confidence::High,
+        claim: "each connection gets 25 responses per second",
+        evidence: "{}",
+        trigger: |w| w.delay_responses(8, 40, 20),
+        near_miss: |w| {
+            w.delay_responses(8, 40, 20);
+            w.allowed_cpus = 4.0;
+            w.server_cgroup().cpu_ns = Some(200 * 3 * MS);
+        },
+        near_miss_verdict: (Resource::DelayedAck, Confidence::Medium),
+    },
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::Medium,

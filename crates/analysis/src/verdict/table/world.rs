@@ -355,7 +355,8 @@ impl TrialWorld {
         self.server_counters().threads.push(collector);
     }
 
-    /// Sets connections on which each response takes `ms`, and the writes per ten responses.
+    /// Sets connections on which each response takes `ms`, and the writes per ten responses. Each
+    /// response waits for a delayed acknowledgement, and takes 1 ms of CPU time.
     pub(super) fn delay_responses(&mut self, connections: u32, ms: u64, writes_of_ten: u64) {
         let responses = u64::from(connections) * 1000 / ms;
         *self = TrialWorld::with_responses(responses);
@@ -370,6 +371,14 @@ impl TrialWorld {
         self.record.tcp =
             Some(TcpCounters { data_segments_in: 2 * responses, ..TcpCounters::default() });
         self.set_nodelay(0);
+        self.set_delayed_acks(responses);
+        self.server_cgroup().cpu_ns = Some(responses * MS);
+        self.server_counters().threads[0].run_ns = responses * MS;
+    }
+
+    /// Sets the acknowledgements that were delayed in the server's network namespace.
+    pub(super) fn set_delayed_acks(&mut self, acks: u64) {
+        self.server_counters().network.as_mut().expect("a network").delayed_acks = Some(acks);
     }
 
     /// Adds a thread of a JIT compiler. Its time is part of the server's CPU time.
