@@ -107,10 +107,10 @@ pub fn limiter(
         delayed_ack,
         accept_queue,
     ];
-    let waits: [Rule; 4] = [disk, lock, workers, sleep];
+    let after_links: [Rule; 5] = [disk, lock, workers, sleep, throttled_bursts];
     let try_all = |rules: &[Rule]| rules.iter().find_map(|rule| rule(load, server));
     let after_links = || {
-        try_all(&waits)
+        try_all(&after_links)
             .or_else(|| elsewhere(load, server, backends))
             .or_else(|| concurrency(load, server))
     };
@@ -223,27 +223,41 @@ fn jit(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     ))
 }
 
-/// The server's CPU quota throttled it. The rule counts periods, because the kernel sums throttled
-/// time over CPUs.
+/// The server's CPU quota throttled it, and it used the quota. The rule counts periods, because the
+/// kernel sums throttled time over CPUs.
 fn cpu_quota(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     let throttling = server.throttling.filter(|t| t.share() > THROTTLED)?;
-    let is_used = is_quota_used(server, throttling);
-    let doubt = match server.cpu_utilisation.filter(|_| !is_used) {
-        Some(used) => format!(
+    is_quota_used(server, throttling)
+        .then(|| quota_limiter(server, throttling, Confidence::High, ""))
+}
+
+/// The server's CPU quota throttled it, although it used little of the quota on average.
+fn throttled_bursts(_: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+    let throttling = server.throttling.filter(|t| t.share() > THROTTLED)?;
+    let doubt = server.cpu_utilisation.map_or(String::new(), |used| {
+        format!(
             " On average it used only {} of its CPU, so bursts may be throttled while something \
              else is the limit.",
             percent(used)
-        ),
-        None => String::new(),
-    };
+        )
+    });
+    Some(quota_limiter(server, throttling, Confidence::Medium, &doubt))
+}
+
+/// Returns the quota as the limiter. `doubt`: text to follow the observation.
+fn quota_limiter(
+    server: &ServerUse,
+    throttling: Throttling,
+    confidence: Confidence,
+    doubt: &str,
+) -> Limiter {
     let sentence =
         format!("The server's CPU quota: it was {}.{doubt}", throttling_clause(throttling));
     let evidence = json!({
         "throttled_periods": throttling.throttled_periods, "periods": throttling.periods,
         "throttled_s": server.throttled_s, "cpu_utilisation": server.cpu_utilisation,
     });
-    let confidence = if is_used { Confidence::High } else { Confidence::Medium };
-    Some(Limiter::new(Resource::CpuQuota, confidence, sentence, evidence))
+    Limiter::new(Resource::CpuQuota, confidence, sentence, evidence)
 }
 
 /// Whether a quota that throttles a server is certainly its limit. Bursts, as of a collector with

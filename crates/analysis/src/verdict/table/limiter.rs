@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
-use dyno_archive::sample::{CallUse, ThreadState};
 
 use super::world::{MS, S, TrialWorld};
 use super::{backends, missing_evidence, other_programs, polling, waits};
@@ -222,6 +221,24 @@ const CASES: &[Case] = &[
         trigger: |w| set_throttled_periods(w, 51),
         near_miss: |w| set_throttled_periods(w, 50),
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    // A resource that is certainly full is the limit, although bursts are throttled.
+    Case {
+        resource: Resource::ServerThread,
+        confidence: Confidence::High,
+        claim: "while the whole server used 45 % of its CPU.",
+        evidence: "{}",
+        trigger: |w| {
+            w.allowed_cpus = 2.0;
+            w.set_server_cpu(900 * MS);
+            set_throttled_periods(w, 499);
+        },
+        near_miss: |w| {
+            w.allowed_cpus = 2.0;
+            w.set_server_cpu(900 * MS);
+            set_throttled_periods(w, 500);
+        },
+        near_miss_verdict: (Resource::CpuQuota, Confidence::High),
     },
     Case {
         resource: Resource::OfferedRate,
@@ -482,44 +499,6 @@ const CASES: &[Case] = &[
         near_miss: |w| w.set_in_flight_time(1501 * MS),
         near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
-    // The states of the threads exclude a queue.
-    Case {
-        resource: Resource::Concurrency,
-        confidence: Confidence::High,
-        claim: "Too few requests in flight: 16 on average, each",
-        evidence: "{}",
-        trigger: |w| set_waiting_time(w, ThreadState::Runnable, 124),
-        near_miss: |w| set_waiting_time(w, ThreadState::Runnable, 125),
-        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
-    },
-    Case {
-        resource: Resource::Concurrency,
-        confidence: Confidence::High,
-        claim: "Too few requests in flight: 16 on average, each",
-        evidence: "{}",
-        trigger: |w| set_waiting_time(w, ThreadState::Sleep, 400),
-        near_miss: |w| {
-            set_waiting_time(w, ThreadState::Sleep, 400);
-            w.sleep_once_per_response();
-        },
-        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
-    },
-    // Requests may queue for a service to which the server writes.
-    Case {
-        resource: Resource::Concurrency,
-        confidence: Confidence::High,
-        claim: "Too few requests in flight: 16 on average, each",
-        evidence: "{}",
-        trigger: |w| {
-            set_waiting_time(w, ThreadState::Network, 800);
-            w.set_calls("write", CallUse { count: 1050, ..CallUse::default() });
-        },
-        near_miss: |w| {
-            set_waiting_time(w, ThreadState::Network, 800);
-            w.set_calls("write", CallUse { count: 1051, ..CallUse::default() });
-        },
-        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
-    },
     // The server's threads wait for a CPU for a quarter of the response times.
     Case {
         resource: Resource::Concurrency,
@@ -675,12 +654,6 @@ fn each_limiter_has_case() {
 fn set_throttled_periods(w: &mut TrialWorld, periods: u64) {
     w.server_cgroup().throttled_periods = Some(periods);
     w.server_cgroup().throttled_ns = Some(1600 * MS);
-}
-
-/// Sets 16 requests in flight and four threads, each for `ms` of the second in this state.
-fn set_waiting_time(w: &mut TrialWorld, state: ThreadState, ms: u64) {
-    w.set_in_flight_time(16 * S);
-    w.set_thread_states(4, state, ms);
 }
 
 /// Sets the CPU time of interrupts that the kernel bills to no program.

@@ -478,7 +478,51 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Workers, Confidence::High),
     },
+    // The states of the threads exclude a queue.
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::High,
+        claim: "Too few requests in flight: 16 on average, each",
+        evidence: "{}",
+        trigger: |w| set_waiting_time(w, ThreadState::Runnable, 124),
+        near_miss: |w| set_waiting_time(w, ThreadState::Runnable, 125),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::High,
+        claim: "Too few requests in flight: 16 on average, each",
+        evidence: "{}",
+        trigger: |w| set_waiting_time(w, ThreadState::Sleep, 400),
+        near_miss: |w| {
+            set_waiting_time(w, ThreadState::Sleep, 400);
+            w.sleep_once_per_response();
+        },
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
+    // Requests may queue for a service to which the server writes.
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::High,
+        claim: "Too few requests in flight: 16 on average, each",
+        evidence: "{}",
+        trigger: |w| {
+            set_waiting_time(w, ThreadState::Network, 800);
+            w.set_calls("write", CallUse { count: 1050, ..CallUse::default() });
+        },
+        near_miss: |w| {
+            set_waiting_time(w, ThreadState::Network, 800);
+            w.set_calls("write", CallUse { count: 1051, ..CallUse::default() });
+        },
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
 ];
+
+/// Sets 16 requests in flight and four threads, each for `ms` of the second in this state.
+fn set_waiting_time(w: &mut TrialWorld, state: ThreadState, ms: u64) {
+    w.set_in_flight_time(16 * S);
+    w.set_thread_states(4, state, ms);
+}
 
 /// Sets eight threads that wait for a lock. One works for `ms` of the second, the others for 10 ms.
 fn set_busy_thread(w: &mut TrialWorld, ms: u64) {
