@@ -81,6 +81,10 @@ pub struct ServerUse {
     pub processes: Option<u32>,
     /// Share of one CPU that its busiest thread used.
     pub busiest_thread_utilisation: Option<f64>,
+    /// Share of one CPU that its busiest serving thread used. Threads of compilers, garbage
+    /// collectors and virtual machines are left out. Only rules of verdicts read it.
+    #[serde(skip)]
+    pub(crate) busiest_serving_utilisation: Option<f64>,
     /// Time that threads were runnable but waited for a CPU, summed over threads.
     pub run_delay_s: Option<f64>,
     /// CPU time of the whole machine that neither the server nor dyno used, without the kernel's
@@ -370,6 +374,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         busy_threads: threads.busy(BUSY_THREAD * seconds),
         processes: Some(last.processes),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
+        busiest_serving_utilisation: threads.busiest_serving_s.map(|s| s / seconds),
         // CPU time of others is what the server does not account for, so it is unknown, too.
         others_cpu_s: cpu_s.and_then(|_| others_cpu_s(record, first, last)),
         unread_counters: unread,

@@ -245,10 +245,12 @@ static __always_inline u64 wait_of(struct task_struct *task)
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	bool is_known = regs->orig_ax < FUTEX && !(task->thread_info.status & TS_COMPAT);
 	u32 number = is_known ? regs->orig_ax : UNKNOWN;
-	if (state_of(task) & TASK_UNINTERRUPTIBLE)
+	u64 *known = bpf_map_lookup_elem(&waits, &number);
+	u64 wait = known ? *known : OTHER;
+	// File systems wait for their journal without in_iowait (jbd2_log_wait_commit, xlog_wait).
+	if (wait != DISK && state_of(task) & TASK_UNINTERRUPTIBLE)
 		return BPF_CORE_READ_BITFIELD(task, in_iowait) ? DISK : LOCK;
-	u64 *wait = bpf_map_lookup_elem(&waits, &number);
-	return wait ? *wait : OTHER;
+	return wait;
 }
 
 static __always_inline void begin(struct thread *thread)

@@ -229,15 +229,15 @@ impl EndedBetweenSamples {
             (threads.voluntary, threads.involuntary) = (None, None);
             unknown.push("context switches");
         }
-        let busiest_s = threads.busiest_s.unwrap_or(0.0);
         let max_ended_s =
             unread_s.map(|unread_s| unread_s.max(probed_ends.running_s).max(self.gone_s));
         let have_ended = is_unread || are_threads_gone || probed_ends.threads > 0;
-        if have_ended
-            && max_ended_s.is_none_or(|max_ended_s| max_ended_s > busiest_s)
-            && threads.busiest_s.is_some()
-        {
-            threads.busiest_s = None;
+        // An ended thread may have been busier.
+        let is_unknown = |busiest_s: &mut f64| {
+            have_ended && max_ended_s.is_none_or(|max_ended_s| max_ended_s > *busiest_s)
+        };
+        threads.busiest_serving_s.take_if(is_unknown);
+        if threads.busiest_s.take_if(is_unknown).is_some() {
             unknown.push("busiest thread");
         }
         let working_s = threads.working.as_ref().map_or(0.0, ServingThreads::lifetime_s);

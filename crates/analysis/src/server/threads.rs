@@ -114,6 +114,8 @@ pub(super) struct ThreadDeltas {
     pub(super) user_s: f64,
     pub(super) sys_s: f64,
     pub(super) busiest_s: Option<f64>,
+    /// CPU time of the busiest thread of a role that serves.
+    pub(super) busiest_serving_s: Option<f64>,
     /// Seconds that each thread ran or waited for a CPU.
     pub(super) wanted_s: Option<Vec<f64>>,
     pub(super) run_delay_s: Option<f64>,
@@ -179,6 +181,8 @@ impl ThreadDeltas {
         self.user_s += since(|t| t.user_ns);
         self.sys_s += since(|t| t.sys_ns);
         self.busiest_s = Some(self.busiest_s.unwrap_or(0.0).max(run_s));
+        let serving_s = if roles::serves(role) { run_s } else { 0.0 };
+        self.busiest_serving_s = Some(self.busiest_serving_s.unwrap_or(0.0).max(serving_s));
         let delay_s = since_some(|t| t.run_delay_ns).map(|ns| ns as f64 / 1e9);
         self.wanted_s.get_or_insert_default().push(run_s + delay_s.unwrap_or(0.0));
         add_some(&mut self.run_delay_s, delay_s);

@@ -2,8 +2,8 @@
 //! over requests in flight. One step alone often fits several limiters, and the curve excludes
 //! some.
 //!
-//! - If throughput grows with more requests in flight, no lock, pool or serial back end is the
-//!   limit: each serves only a fixed number of requests at a time.
+//! - If throughput grows with more requests in flight, no lock, pool, thread or serial back end is
+//!   the limit: each serves only a fixed number of requests at a time.
 //! - If throughput does not grow, there were enough requests in flight, and they queue. By Little's
 //!   law the queue serves as many at a time as its throughput times the response time of a request
 //!   that does not wait. This number is the queue's width.
@@ -18,7 +18,7 @@ use super::limiter::{Limiter, filling_interrupt_s};
 use super::polling::{idle_waits, polling_evidence};
 use super::resource::{Confidence, Resource};
 use super::thresholds::{SERVER_BUSY, SERVER_IDLE};
-use super::waits::asleep_threads;
+use super::waits::{MIN_LOCK_CALLS, asleep_threads, lock_calls_per_response};
 use crate::caveat::Code;
 use crate::number_format::percent;
 use crate::server::ServerUse;
@@ -196,7 +196,9 @@ impl Level {
             asleep: median_of(&|t| asleep_threads(&t.server)),
             waiting: median_of(&|t| {
                 let serving = t.server.working.as_ref()?;
-                Some(serving.share(ThreadState::Lock) * serving.threads as f64)
+                let are_in_futex =
+                    lock_calls_per_response(&t.server).is_none_or(|n| n >= MIN_LOCK_CALLS);
+                are_in_futex.then(|| serving.share(ThreadState::Lock) * serving.threads as f64)
             }),
             is_disturbed: quiet.is_empty(),
         })
@@ -319,6 +321,14 @@ impl Curve {
                 self.explain_idle(trial, level)
                     .unwrap_or_else(|| limiter.weaken(Confidence::Medium, "")),
             ),
+            Resource::CpuQuota if limiter.confidence == Confidence::High => None,
+            // A full thread, back end or quota serves no more requests.
+            Resource::ServerThread | Resource::Backend | Resource::CpuQuota => {
+                match self.course(level) {
+                    Course::Grows(more) => Some(Self::too_few(trial, level, more)),
+                    _ => None,
+                }
+            }
             // A disk serves many requests at a time, so growth does not exclude it.
             Resource::Disk => match self.course(level) {
                 Course::Flat(other) => self.with_width(trial, level, other),

@@ -63,9 +63,8 @@ impl Polling {
 /// it.
 pub(super) fn polling_evidence(load: &LoadResult, server: &ServerUse) -> Option<Polling> {
     highest_utilisation(server).filter(|used| *used >= SERVER_BUSY)?;
-    let idle_calls = server.calls.as_ref().and_then(idle_calls);
     let in_flight = load.in_flight.mean;
-    if let Some(per_response) = idle_calls.filter(|n| *n >= MANY_IDLE_CALLS) {
+    if let Some(per_response) = many_idle_calls(server) {
         return Some(Polling::IdleCalls { per_response });
     }
     if in_flight < NO_REQUEST && load.throughput_rps > 0.0 {
@@ -77,10 +76,20 @@ pub(super) fn polling_evidence(load: &LoadResult, server: &ServerUse) -> Option<
         .then_some(Polling::WithoutSleep { switches_per_response })
 }
 
+/// Returns the idle calls per response, if there are so many that the server polls.
+fn many_idle_calls(server: &ServerUse) -> Option<f64> {
+    server.calls.as_ref().and_then(idle_calls).filter(|n| *n >= MANY_IDLE_CALLS)
+}
+
+/// Whether a server, or a back end, asks for work so often that it polls.
+pub(super) fn asks_in_vain(server: &ServerUse) -> bool {
+    many_idle_calls(server).is_some()
+}
+
 /// Returns the utilisation of the server's CPUs, or the utilisation of one CPU by its busiest
-/// thread, whichever is higher.
+/// serving thread, whichever is higher. A compiler or a collector works without requests too.
 fn highest_utilisation(server: &ServerUse) -> Option<f64> {
-    [server.cpu_utilisation, server.busiest_thread_utilisation]
+    [server.cpu_utilisation, server.busiest_serving_utilisation]
         .into_iter()
         .flatten()
         .reduce(f64::max)

@@ -21,6 +21,10 @@ pub const LINK_FULL: f64 = 0.9;
 /// Share of the periods of a CPU quota up to which throttling does not count as the server's limit.
 pub const THROTTLED: f64 = 0.05;
 
+/// Share of the periods of a CPU quota from which on throttling counts as the limit even of a
+/// server that used little of the quota on average.
+pub const MANY_THROTTLED: f64 = 0.5;
+
 /// Share of the server's CPU time in the window that its JIT compilers may use. Above it a step is
 /// refused. Warm runtimes used less than 2 %, and cold ones 34 to 64 %. At 20 % throughput
 /// may still grow by a quarter.

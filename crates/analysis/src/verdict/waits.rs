@@ -6,9 +6,11 @@ use dyno_archive::sample::ThreadState;
 use serde_json::{Value, json};
 
 use super::limiter::{Limiter, is_disturbed, may_lack_cpu};
+use super::polling::idle_waits;
 use super::resource::{Confidence, Resource};
 use super::thresholds::SERVER_BUSY;
 use crate::load::LoadResult;
+use crate::machine::MachineResult;
 use crate::number_format::percent;
 use crate::server::{Call, ServerUse, ServingThreads};
 
@@ -27,6 +29,14 @@ const MAJOR_FAULTS_PER_S: f64 = 50.0;
 /// fault.
 const MAJOR_FAULTS_PER_RESPONSE: f64 = 1.0;
 
+/// Share of the time in which a program of the machine waited for memory (PSI), below which no
+/// memory was short: the kernel neither evicted pages for others nor read evicted ones again.
+const MIN_MEMORY_PRESSURE: f64 = 1e-5;
+
+/// Ratio of that share to the share of the threads' time on a disk, from which on threads waited
+/// for evicted pages. First reads of files count as pressure of the disk only.
+const PRESSURE_OF_DISK: f64 = 0.5;
+
 /// Share of the server's CPU time that its garbage collector may use without being its limit.
 const GC_SHARE: f64 = 0.3;
 
@@ -36,6 +46,13 @@ const DELAYED_ACK_US: (f64, f64) = (38_000.0, 60_000.0);
 
 /// Range of responses per connection and second if each waits for such an acknowledgement.
 const DELAYED_ACK_RATE: (f64, f64) = (16.0, 26.0);
+
+/// Delayed acknowledgements per response from which on responses may wait for them.
+const DELAYED_ACKS_PER_RESPONSE: f64 = 0.5;
+
+/// Writes per response, beyond the parts of the response, from which on the server may write to a
+/// service that it needs.
+const OTHER_WRITES: f64 = 0.5;
 
 /// Minimum share of new connections that must find the accept queue full to limit a load.
 const OVERFLOW_SHARE: f64 = 0.001;
@@ -53,8 +70,22 @@ const MIN_HOLDERS: f64 = 0.5;
 /// Mean number of threads at work up to which threads take turns with one lock.
 const MAX_HOLDERS: f64 = 1.5;
 
+/// Calls other than futex that may wait for a lock.
+const FILE_LOCK_CALLS: [&str; 4] = ["flock", "fcntl", "semop", "semtimedop"];
+
+/// Calls per response that may wait for a lock, below which threads do not wait for a lock of the
+/// program. A thread that waits for a lock may serve several requests that arrived together.
+pub(super) const MIN_LOCK_CALLS: f64 = 0.1;
+
 /// Requests per thread from which on requests wait for threads.
 const REQUESTS_PER_THREAD: f64 = 1.2;
+
+/// Mean number of waiting threads from which on requests may queue.
+const QUEUED_THREADS: f64 = 0.5;
+
+/// Writes per response up to which a server writes only responses. It sends no requests to a
+/// service that it needs, not even several in one write.
+const ONE_WRITE: f64 = 1.05;
 
 /// Writes per response from which on a response leaves in several parts.
 pub(super) const SEVERAL_WRITES: f64 = 1.5;
@@ -100,8 +131,18 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
     if has_nodelay || !may_be_several(writes) || !may_be_several(segments) {
         return None;
     }
-    let is_known = nodelay.is_some() && writes.is_some() && segments.is_some();
-    let confidence = if is_known { Confidence::High } else { Confidence::Medium };
+    let responses = load.throughput_rps * server.window_s;
+    let delayed_acks = server
+        .network
+        .and_then(|network| network.delayed_acks)
+        .map(|acks| acks as f64 / responses)
+        .filter(|acks| acks.is_finite());
+    // A query between two writes of a response has the same times and acknowledgements.
+    let is_sure = nodelay.is_some()
+        && delayed_acks.is_some_and(|acks| acks >= DELAYED_ACKS_PER_RESPONSE)
+        && writes.zip(segments).is_some_and(|(writes, parts)| writes < parts + OTHER_WRITES)
+        && !may_spend_time(server, service_us - DELAYED_ACK_US.0);
+    let confidence = if is_sure { Confidence::High } else { Confidence::Medium };
     shows_delay.then(|| {
         let writes_text = writes.map_or(String::new(), |n| format!(", each in {n:.1} writes"));
         let sentence = format!(
@@ -114,9 +155,20 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
         let evidence = json!({
             "service_p50_us": service_us, "rate_per_connection": rate,
             "writes_per_response": writes, "segments_per_response": segments, "nodelay": nodelay,
+            "delayed_acks_per_response": delayed_acks,
         });
         Limiter::new(Resource::DelayedAck, confidence, sentence, evidence)
     })
+}
+
+/// Whether a response may take the server longer than this time: it sleeps, waits for a timer, or
+/// computes for that long.
+fn may_spend_time(server: &ServerUse, time_us: f64) -> bool {
+    let idle_waits = server.calls.as_ref().and_then(idle_waits);
+    may_requests_sleep(server) == Some(true)
+        || TimedWaits::from_use(server) != TimedWaits::Few
+        || idle_waits.is_some_and(|waits| waits >= SLEEPS_PER_RESPONSE)
+        || server.cpu_us_per_request.is_some_and(|cpu_us| cpu_us > time_us)
 }
 
 /// New connections wait in the server's accept queue, or find it full and are retried a second
@@ -170,8 +222,13 @@ fn queued_connections(load: &LoadResult, server: &ServerUse) -> Option<u64> {
     (queued > 1 && queued as f64 >= QUEUED_SHARE * load.in_flight.mean).then_some(queued)
 }
 
-/// The server lacks memory: the kernel evicted pages, which have to be read from a disk again.
-pub(super) fn memory(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
+/// Page faults of the server read from a disk and delay requests. The server lacks memory if the
+/// kernel evicted these pages. Otherwise they are first reads of files, which wait for the disk.
+pub(super) fn memory(
+    load: &LoadResult,
+    server: &ServerUse,
+    machine: &MachineResult,
+) -> Option<Limiter> {
     utilisation_below_limit(server)?;
     let disk_share = server.working.as_ref().map(|serving| serving.share(ThreadState::Disk));
     let large_disk_share = disk_share.filter(|share| *share >= DISK_SHARE);
@@ -183,26 +240,33 @@ pub(super) fn memory(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     if faults_per_s < MAJOR_FAULTS_PER_S || (large_disk_share.is_none() && !delay_requests) {
         return None;
     }
-    let (confidence, detail) = match large_disk_share {
-        Some(share) => (
-            Confidence::High,
-            format!(", and the serving threads waited for it for {} of their time", percent(share)),
-        ),
-        None => (
-            Confidence::Medium,
-            faults_per_response
-                .map_or(String::new(), |faults| format!(", {faults:.1} per response")),
-        ),
+    let detail = match large_disk_share {
+        Some(share) => {
+            format!(", and the serving threads waited for it for {} of their time", percent(share))
+        }
+        None => faults_per_response
+            .map_or(String::new(), |faults| format!(", {faults:.1} per response")),
     };
-    let sentence = format!(
-        "Memory: {faults_per_s:.0} page faults per second read from a disk{detail}. Give the \
-         server more memory."
-    );
+    let observation = format!("{faults_per_s:.0} page faults per second read from a disk{detail}.");
     let evidence = json!({
         "major_faults_per_s": faults_per_s,
         "major_faults_per_response": faults_per_response,
         "disk_share": disk_share,
+        "memory_pressure": machine.pressure_memory,
     });
+    let pressure = machine.pressure_memory;
+    if pressure.is_some_and(|share| share < MIN_MEMORY_PRESSURE) {
+        let sentence = format!(
+            "A disk: {observation} No program waited for memory, so the server reads files for the \
+             first time."
+        );
+        return Some(Limiter::new(Resource::Disk, Confidence::Medium, sentence, evidence));
+    }
+    let are_reads_again = large_disk_share
+        .zip(pressure)
+        .is_some_and(|(disk_share, pressure)| pressure >= PRESSURE_OF_DISK * disk_share);
+    let confidence = if are_reads_again { Confidence::High } else { Confidence::Medium };
+    let sentence = format!("Memory: {observation} Give the server more memory.");
     Some(Limiter::new(Resource::Memory, confidence, sentence, evidence))
 }
 
@@ -221,9 +285,17 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     if TimedWaits::from_use(server) != TimedWaits::Few {
         return None;
     }
-    let sentence = format!("A lock: the server's {wait} waited for each other (futex)");
+    let are_in_kernel = lock_calls_per_response(server).is_some_and(|n| n < MIN_LOCK_CALLS);
+    let place = if are_in_kernel { "in the kernel" } else { "futex" };
+    let sentence = format!("A lock: the server's {wait} waited for each other ({place})");
     let holders = wait.threads_at_work(server);
-    let (confidence, doubt) = if !wait.waiters_have_requests() {
+    let (confidence, doubt) = if are_in_kernel {
+        (
+            Confidence::Medium,
+            " They hardly called futex, so they may instead wait for a file system that writes to \
+             a disk.",
+        )
+    } else if !wait.waiters_have_requests() {
         (Confidence::Medium, " They may instead wait for work that an unmonitored service delays.")
     } else if holders < MIN_HOLDERS {
         (
@@ -319,6 +391,16 @@ pub(super) fn asleep_threads(server: &ServerUse) -> Option<f64> {
     Some((serving.share(ThreadState::Sleep) + in_futex) * serving.threads as f64)
 }
 
+/// Returns the calls per response that may wait for a lock. `None`: calls were not counted. With
+/// few of them, threads in the state `lock` wait within other calls, for the kernel.
+pub(super) fn lock_calls_per_response(server: &ServerUse) -> Option<f64> {
+    let calls = &server.calls.as_ref()?.by_name;
+    let may_wait = |name: &str| {
+        FILE_LOCK_CALLS.contains(&name) || name.starts_with("futex") && !name.contains("wake")
+    };
+    Some(calls.iter().filter(|(name, _)| may_wait(name)).map(|(_, call)| call.per_response).sum())
+}
+
 fn futex_waits(server: &ServerUse) -> Option<&Call> {
     server.calls.as_ref()?.by_name.get("futex(wait)")
 }
@@ -336,6 +418,19 @@ fn may_requests_sleep(server: &ServerUse) -> Option<bool> {
         ["nanosleep", "clock_nanosleep"].into_iter().filter_map(|name| calls.by_name.get(name));
     let sleeps_per_response: f64 = sleeps.map(|call| call.per_response).sum();
     Some(sleeps_per_response >= SLEEPS_PER_RESPONSE)
+}
+
+/// Whether the states and calls of the serving threads show that hardly any request queues, neither
+/// in the server nor for a service that it needs.
+pub(super) fn are_queues_excluded(server: &ServerUse) -> bool {
+    let Some(serving) = &server.working else { return false };
+    let waits = [ThreadState::Lock, ThreadState::Disk, ThreadState::Runnable, ThreadState::Other];
+    // Threads with other tasks sleep without a request.
+    let sleeps = (may_requests_sleep(server) != Some(false)).then_some(ThreadState::Sleep);
+    let share: f64 = waits.into_iter().chain(sleeps).map(|state| serving.share(state)).sum();
+    let writes = server.calls.as_ref().and_then(|calls| calls.writes);
+    share * (serving.threads as f64) < QUEUED_THREADS
+        && writes.is_some_and(|writes| writes.per_response <= ONE_WRITE)
 }
 
 /// Returns the server's CPU utilisation if it has CPU time left.

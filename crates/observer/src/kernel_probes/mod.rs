@@ -546,6 +546,8 @@ fn max_calls_on_cpu(before: &[CallCounts], now: &[CallCounts]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
     use dyno_archive::sample::Party;
 
@@ -571,6 +573,40 @@ mod tests {
         drop(monitor);
         let next = observer.watch(std::process::id()).unwrap();
         assert!(ended_after(&next, 10).is_some(), "the loss was the earlier party's");
+    }
+
+    /// Writes to a file and waits until its file system is on the disk.
+    fn sync_repeatedly() {
+        let mut file = tempfile::tempfile().unwrap();
+        for _ in 0..5 {
+            file.write_all(&[0; 100]).unwrap();
+            rustix::fs::syncfs(&file).unwrap();
+            file.sync_data().unwrap();
+        }
+    }
+
+    /// The kernel marks neither waits for the thread that writes a file system back nor those for a
+    /// commit of its journal (ext4, XFS) as waits for a disk.
+    #[test]
+    fn waits_of_syncs_count_as_disk() {
+        let choice = ObservationChoice { states: true, ..ObservationChoice::default() };
+        let Ok(observer) = ProcessObserver::load(choice) else {
+            return crate::reasons::not_run("waits of syncs: this user may not load a program");
+        };
+        let monitor = observer.watch(std::process::id()).unwrap();
+        let threads = [(); 4].map(|()| {
+            let builder = std::thread::Builder::new().name("syncs".into());
+            builder.spawn(sync_repeatedly).unwrap()
+        });
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let mut used = PartyUse::empty(Party::SUBJECT);
+        monitor.fill(&mut used, monotonic_ns());
+        let ended = used.ended.unwrap();
+        let states = ended.iter().find(|threads| threads.name == "syncs").unwrap().seen.states;
+        if states.disk_ns + states.lock_ns < states.running_ns {
+            return crate::reasons::not_run("waits of syncs: temporary files are in memory");
+        }
+        assert!(states.disk_ns > 10 * states.lock_ns, "{states:?}");
     }
 
     #[test]

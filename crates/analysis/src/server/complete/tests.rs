@@ -99,6 +99,7 @@ fn ended_threads_leave_counters_unknown() {
         );
         assert_eq!((server.per_request.context_switches, server.run_delay_s), (None, None));
         assert_eq!((server.busiest_thread_utilisation, server.busy_threads), (None, None));
+        assert_eq!(server.busiest_serving_utilisation, None);
         assert_eq!(server.others_cpu_s, None);
         let unread = server.unread_counters.unwrap();
         assert_eq!((unread.threads, unread.unknown.contains(&"CPU time")), (2, cpu_s.is_none()));

@@ -9,7 +9,7 @@ use crate::fixture::five_block_report;
 use crate::server::{Call, CallRates, ServingThreads};
 
 use Confidence::{High, Low, Medium};
-use Resource::{Concurrency, Elsewhere, Lock, ServerCpu, Unknown, Workers};
+use Resource::{Concurrency, CpuQuota, Elsewhere, Lock, ServerCpu, Unknown, Workers};
 
 /// A step: requests in flight, throughput, the server's CPU utilisation, and the limiter that the
 /// step alone shows.
@@ -172,6 +172,27 @@ fn queue_with_monitored_back_end_names_back_end() {
     );
 }
 
+/// A thread that is always busy serves no more requests than it does.
+#[test]
+fn growing_throughput_excludes_full_thread() {
+    let steps = |rps| {
+        [(4, 1_000.0, 0.3, Resource::ServerThread, High), (16, rps, 0.6, Concurrency, Medium)]
+    };
+    assert_eq!(verdicts(&steps(2_000.0))[0], (Concurrency, High));
+    assert_eq!(verdicts(&steps(1_240.0))[0], (Resource::ServerThread, High));
+}
+
+/// Bursts of a server with CPU time left are throttled, but more requests are served.
+#[test]
+fn growing_throughput_excludes_likely_quota() {
+    let steps =
+        |confidence| [(4, 1_000.0, 0.3, CpuQuota, confidence), (16, 2_000.0, 0.6, CpuQuota, High)];
+    assert_eq!(verdicts(&steps(Medium)), [(Concurrency, High), (CpuQuota, High)]);
+    assert_eq!(verdicts(&steps(High)), [(CpuQuota, High); 2]);
+    let flat = [(4, 1_000.0, 0.3, CpuQuota, Medium), (16, 1_000.0, 0.3, CpuQuota, Medium)];
+    assert_eq!(verdicts(&flat), [(CpuQuota, Medium); 2]);
+}
+
 /// A disk serves many requests at a time.
 #[test]
 fn growth_does_not_exclude_disk() {
@@ -322,6 +343,12 @@ fn threads_that_wait_for_each_other_name_lock() {
     assert_eq!(revise_with(&steps, monitor(0.9))[1..], [(Lock, Medium); 2]);
     // Few requests have a waiting thread.
     assert_eq!(revise_with(&steps, monitor(0.4))[1..], [(Elsewhere, High); 2]);
+    // Threads that make no futex call wait in the kernel.
+    let in_kernel = |t: &mut TrialResult| {
+        monitor(0.9)(t);
+        t.server.calls = calls("fsync", 1.0, 0.0);
+    };
+    assert_eq!(revise_with(&steps, in_kernel)[1..], [(Elsewhere, Medium); 2]);
 }
 
 #[test]

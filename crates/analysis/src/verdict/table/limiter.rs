@@ -6,9 +6,7 @@ use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::Arrivals;
 
 use super::world::{MS, S, TrialWorld};
-use super::{missing_evidence, other_programs, polling, waits};
-use crate::backend::BackendUse;
-use crate::server::ServerUse;
+use super::{backends, missing_evidence, other_programs, polling, waits};
 use crate::verdict::{Confidence, Limiter, Resource};
 
 /// One bound of a rule, with a world on either side of it.
@@ -189,14 +187,58 @@ const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Unknown, Confidence::Low),
     },
+    // The quota of a busy server throttles it. Bursts of an idle server are throttled too.
     Case {
         resource: Resource::CpuQuota,
         confidence: Confidence::High,
         claim: "The server's CPU quota: it was throttled in 51 of 1000 periods (5.1 %).",
+        evidence: r#"{"throttled_periods": 51, "cpu_utilisation": 0.75}"#,
+        trigger: |w| {
+            w.set_server_cpu(750 * MS);
+            set_throttled_periods(w, 51);
+        },
+        near_miss: |w| {
+            w.set_server_cpu(750 * MS - 1);
+            set_throttled_periods(w, 51);
+        },
+        near_miss_verdict: (Resource::CpuQuota, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::CpuQuota,
+        confidence: Confidence::High,
+        claim: "The server's CPU quota: it was throttled in 500 of 1000 periods (50 %).",
+        evidence: r#"{"throttled_periods": 500, "cpu_utilisation": 0.5}"#,
+        trigger: |w| set_throttled_periods(w, 500),
+        near_miss: |w| set_throttled_periods(w, 499),
+        near_miss_verdict: (Resource::CpuQuota, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::CpuQuota,
+        confidence: Confidence::Medium,
+        claim: "The server's CPU quota: it was throttled in 51 of 1000 periods (5.1 %). On average \
+                it used only 50 % of its CPU, so bursts may be throttled",
         evidence: r#"{"throttled_periods": 51, "periods": 1000, "throttled_s": 1.6}"#,
         trigger: |w| set_throttled_periods(w, 51),
         near_miss: |w| set_throttled_periods(w, 50),
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    // A resource that is certainly full is the limit, although bursts are throttled.
+    Case {
+        resource: Resource::ServerThread,
+        confidence: Confidence::High,
+        claim: "while the whole server used 45 % of its CPU.",
+        evidence: "{}",
+        trigger: |w| {
+            w.allowed_cpus = 2.0;
+            w.set_server_cpu(900 * MS);
+            set_throttled_periods(w, 499);
+        },
+        near_miss: |w| {
+            w.allowed_cpus = 2.0;
+            w.set_server_cpu(900 * MS);
+            set_throttled_periods(w, 500);
+        },
+        near_miss_verdict: (Resource::CpuQuota, Confidence::High),
     },
     Case {
         resource: Resource::OfferedRate,
@@ -326,14 +368,14 @@ const CASES: &[Case] = &[
             w.set_server_cpu(800 * MS);
             w.allowed_cpus = 1.5;
         },
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     Case {
         resource: Resource::ServerThread,
         confidence: Confidence::High,
         claim: "One thread of the server: it was busy for 90 % of the time, while the whole \
                    server used 50 % of its CPU.",
-        evidence: r#"{"busiest_thread_utilisation": 0.9, "cpu_utilisation": 0.5}"#,
+        evidence: r#"{"busiest_serving_utilisation": 0.9, "cpu_utilisation": 0.5}"#,
         trigger: |w| {
             w.allowed_cpus = 2.0;
             w.set_server_threads(&[(900 * MS, 0), (100 * MS, 0)], 0);
@@ -341,6 +383,42 @@ const CASES: &[Case] = &[
         near_miss: |w| {
             w.allowed_cpus = 2.0;
             w.set_server_threads(&[(900 * MS - 1, 0), (100 * MS, 0)], 0);
+        },
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
+    // A thread of a compiler serves no request.
+    Case {
+        resource: Resource::ServerThread,
+        confidence: Confidence::High,
+        claim: "it was busy for 90 % of the time, while the whole server used 48 % of its CPU.",
+        evidence: r#"{"busiest_serving_utilisation": 0.9}"#,
+        trigger: |w| {
+            w.allowed_cpus = 4.0;
+            w.set_server_cpu(900 * MS);
+            w.add_compiler_thread(S);
+            w.server_cgroup().cpu_ns = Some(1900 * MS);
+        },
+        near_miss: |w| {
+            w.allowed_cpus = 4.0;
+            w.set_server_cpu(900 * MS - 1);
+            w.add_compiler_thread(S);
+            w.server_cgroup().cpu_ns = Some(1900 * MS - 1);
+        },
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
+    // A thread that is nearly full may be the limit.
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::Medium,
+        claim: "The server used 38 % of its CPU.",
+        evidence: "{}",
+        trigger: |w| {
+            w.allowed_cpus = 2.0;
+            w.set_server_cpu(750 * MS);
+        },
+        near_miss: |w| {
+            w.allowed_cpus = 2.0;
+            w.set_server_cpu(750 * MS - 1);
         },
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
@@ -366,67 +444,6 @@ const CASES: &[Case] = &[
         trigger: |w| w.set_in_flight_time(64 * S),
         near_miss: |w| w.set_in_flight_time(64 * S - 1),
         near_miss_verdict: (Resource::Concurrency, Confidence::Low),
-    },
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::High,
-        claim: "The back end db: it used 90 % of its allowed CPU time, while the server used 50 \
-                   %.",
-        evidence: r#"{"backend": "db", "backend_utilisation": 0.9, "server_utilisation": 0.5}"#,
-        trigger: |w| {
-            w.set_in_flight_time(64 * S);
-            w.backends = vec![backend_use("cache", 0.2, false), backend_use("db", 0.9, false)];
-        },
-        near_miss: |w| {
-            w.set_in_flight_time(64 * S);
-            w.backends = vec![backend_use("db", 0.899, false)];
-        },
-        near_miss_verdict: (Resource::Elsewhere, Confidence::Medium),
-    },
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::High,
-        claim: "The CPUs that the server and its back end db share: together they used 95 % of \
-                   them, the server 50 % and db 45 %.",
-        evidence: r#"{"together": 0.95}"#,
-        trigger: |w| w.backends = vec![backend_use("db", 0.45, true)],
-        near_miss: |w| w.backends = vec![backend_use("db", 0.45, false)],
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
-    },
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::High,
-        claim: "together they used 90 % of them",
-        evidence: "{}",
-        trigger: |w| w.backends = vec![backend_use("db", 0.4, true)],
-        near_miss: |w| w.backends = vec![backend_use("db", 0.39, true)],
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
-    },
-    // A back end whose threads wait for its CPUs is a limit too.
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::Medium,
-        claim: "The CPUs of the back end db: it used 65 % of their time and waited for a CPU \
-                   for 25 %, while other programs used them.",
-        evidence: r#"{"backend": "db", "backend_utilisation": 0.65, "backend_waiting": 0.25}"#,
-        trigger: |w| {
-            w.set_in_flight_time(64 * S);
-            w.backends = vec![waiting_backend("db", 0.65, 0.5)];
-        },
-        near_miss: |w| {
-            w.set_in_flight_time(64 * S);
-            w.backends = vec![waiting_backend("db", 0.65, 0.499)];
-        },
-        near_miss_verdict: (Resource::Elsewhere, Confidence::Medium),
-    },
-    Case {
-        resource: Resource::Backend,
-        confidence: Confidence::Medium,
-        claim: "waited for a CPU for 11 %",
-        evidence: "{}",
-        trigger: |w| w.backends = vec![waiting_backend("db", 0.85, 0.22)],
-        near_miss: |w| w.backends = vec![waiting_backend("db", 0.85, 0.2)],
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
     },
     // Requests that wait in the generator for a connection are not at the server.
     Case {
@@ -472,9 +489,29 @@ const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Unknown, Confidence::Low),
     },
+    // More requests may queue for a resource that serves one at a time.
     Case {
         resource: Resource::Concurrency,
         confidence: Confidence::High,
+        claim: "Too few requests in flight: 2 on average, each",
+        evidence: r#"{"in_flight": 1.5}"#,
+        trigger: |w| w.set_in_flight_time(1500 * MS),
+        near_miss: |w| w.set_in_flight_time(1501 * MS),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
+    // The server's threads wait for a CPU for a quarter of the response times.
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::Medium,
+        claim: "Too few requests in flight: 1 on average, each",
+        evidence: "{}",
+        trigger: |w| w.set_server_threads(&[(500 * MS, 250 * MS)], 0),
+        near_miss: |w| w.set_server_threads(&[(500 * MS, 249 * MS)], 0),
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::Medium,
         claim: "Too few requests in flight: 32 on average, each for a round trip of 1000 µs. \
                    The server used 50 % of its CPU.",
         evidence: r#"{"in_flight": 31.999999999}"#,
@@ -573,20 +610,9 @@ const CASES: &[Case] = &[
 ];
 
 fn all_cases() -> impl Iterator<Item = &'static Case> {
-    [CASES, other_programs::CASES, polling::CASES, waits::CASES].into_iter().flatten()
-}
-
-/// A back end with this CPU utilisation.
-fn backend_use(name: &str, utilisation: f64, shares_cpus: bool) -> BackendUse {
-    let server = ServerUse { cpu_utilisation: Some(utilisation), ..ServerUse::default() };
-    BackendUse { name: name.into(), cpu_share: None, shares_cpus, server }
-}
-
-/// A back end on two CPUs for a second. `waited_s`: time that its threads waited for a CPU.
-fn waiting_backend(name: &str, utilisation: f64, waited_s: f64) -> BackendUse {
-    let mut backend = backend_use(name, utilisation, false);
-    (backend.server.cpu_allowed_s, backend.server.run_delay_s) = (Some(2.0), Some(waited_s));
-    backend
+    [CASES, backends::CASES, other_programs::CASES, polling::CASES, waits::CASES]
+        .into_iter()
+        .flatten()
 }
 
 fn limiter_after(change: fn(&mut TrialWorld)) -> Limiter {

@@ -2,6 +2,7 @@
 //! just short of the bound, does not. A world (`w` in the cases) is a record as in an archive. All
 //! rules run on it, so that a moved bound or an incorrect number makes a test fail.
 
+mod backends;
 mod generator;
 mod levels;
 mod limiter;

@@ -175,7 +175,7 @@ pub(super) const CASES: &[Case] = &[
         evidence: r#"{"run_delay_s": 0.25, "programs": []}"#,
         trigger: |w| w.set_server_threads(&[(500 * MS, 250 * MS)], 300 * MS),
         near_miss: |w| w.set_server_threads(&[(500 * MS, 250 * MS)], 0),
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     // Threads of the kernel used the CPUs.
     Case {
@@ -191,7 +191,7 @@ pub(super) const CASES: &[Case] = &[
             w.set_server_threads(&[(500 * MS, 250 * MS)], 300 * MS);
             w.machine().kernel_threads_ns = Some(200 * MS + 1);
         },
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     // The threads' waits are unknown, so the server may have lost all that other programs used.
     Case {

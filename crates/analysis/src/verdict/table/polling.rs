@@ -3,7 +3,7 @@
 use dyno_archive::sample::CallUse;
 
 use super::limiter::Case;
-use super::world::{MS, S};
+use super::world::{MS, S, TrialWorld};
 use crate::verdict::{Confidence, Resource};
 
 pub(super) const CASES: &[Case] = &[
@@ -145,3 +145,16 @@ pub(super) const CASES: &[Case] = &[
         near_miss_verdict: (Resource::ServerThread, Confidence::High),
     },
 ];
+
+/// A collector works without requests too.
+#[test]
+fn busy_collector_is_no_evidence_of_polling() {
+    let mut world = TrialWorld { allowed_cpus: 4.0, ..TrialWorld::default() };
+    world.set_rate(1000.0);
+    world.set_in_flight_time(390 * MS);
+    world.add_collector_thread(950 * MS);
+    assert_eq!(world.limiter().resource, Resource::OfferedRate);
+    assert!(!world.limiter().sentence.contains("polls"), "{}", world.limiter().sentence);
+    world.set_server_cpu(950 * MS);
+    assert!(world.limiter().sentence.contains("The server polls"), "{}", world.limiter().sentence);
+}

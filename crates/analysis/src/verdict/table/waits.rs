@@ -1,5 +1,6 @@
 //! Test cases: limiters from the waits of the server's threads.
 
+use dyno_archive::host::PressureUse;
 use dyno_archive::sample::{CallUse, ListenerUse, SocketsUse, StateTimes, ThreadState};
 
 use super::limiter::Case;
@@ -32,6 +33,57 @@ pub(super) const CASES: &[Case] = &[
         trigger: |w| w.delay_responses(8, 40, 15),
         near_miss: |w| w.delay_responses(8, 40, 14),
         near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
+    // A query between two writes of a response takes as long.
+    Case {
+        resource: Resource::DelayedAck,
+        confidence: Confidence::High,
+        claim: "each connection gets 25 responses per second",
+        evidence: r#"{"delayed_acks_per_response": 0.5}"#,
+        trigger: |w| {
+            w.delay_responses(8, 40, 20);
+            w.set_delayed_acks(100);
+        },
+        near_miss: |w| {
+            w.delay_responses(8, 40, 20);
+            w.set_delayed_acks(99);
+        },
+        near_miss_verdict: (Resource::DelayedAck, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::DelayedAck,
+        confidence: Confidence::High,
+        claim: "each in 2.4 writes",
+        evidence: r#"{"segments_per_response": 2.0}"#,
+        trigger: |w| w.delay_responses(8, 40, 24),
+        near_miss: |w| w.delay_responses(8, 40, 25),
+        near_miss_verdict: (Resource::DelayedAck, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::DelayedAck,
+        confidence: Confidence::High,
+        claim: "each connection gets 25 responses per second",
+        evidence: "{}",
+        trigger: |w| w.delay_responses(8, 40, 20),
+        near_miss: |w| {
+            w.delay_responses(8, 40, 20);
+            w.sleep_once_per_response();
+        },
+        near_miss_verdict: (Resource::DelayedAck, Confidence::Medium),
+    },
+    // The responses may take that long to compute.
+    Case {
+        resource: Resource::DelayedAck,
+        confidence: Confidence::High,
+        claim: "each connection gets 25 responses per second",
+        evidence: "{}",
+        trigger: |w| w.delay_responses(8, 40, 20),
+        near_miss: |w| {
+            w.delay_responses(8, 40, 20);
+            w.allowed_cpus = 4.0;
+            w.server_cgroup().cpu_ns = Some(200 * 3 * MS);
+        },
+        near_miss_verdict: (Resource::DelayedAck, Confidence::Medium),
     },
     Case {
         resource: Resource::DelayedAck,
@@ -98,19 +150,42 @@ pub(super) const CASES: &[Case] = &[
     Case {
         resource: Resource::Memory,
         confidence: Confidence::High,
-        claim: "Memory: 50 page faults per second read from a disk,",
-        evidence: r#"{"major_faults_per_s": 50.0, "disk_share": 0.3}"#,
-        trigger: |w| {
-            w.set_thread_states(1, ThreadState::Disk, 300);
-            w.all_server_counters().for_each(|u| u.threads[0].faults_major = Some(0));
-            w.server_counters().threads[0].faults_major = Some(50);
-        },
-        near_miss: |w| {
-            w.set_thread_states(1, ThreadState::Disk, 300);
-            w.all_server_counters().for_each(|u| u.threads[0].faults_major = Some(0));
-            w.server_counters().threads[0].faults_major = Some(49);
-        },
+        claim: "Memory: 50 page faults per second read from a disk, and the serving threads waited \
+                for it for 30 % of their time. Give the server more memory.",
+        evidence: r#"{"major_faults_per_s": 50.0, "disk_share": 0.3, "memory_pressure": 0.15}"#,
+        trigger: |w| read_pages(w, 50, Some(150 * MS)),
+        near_miss: |w| read_pages(w, 49, Some(150 * MS)),
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    // Most of the pages may be read for the first time.
+    Case {
+        resource: Resource::Memory,
+        confidence: Confidence::High,
+        claim: "Memory: 50 page faults",
+        evidence: "{}",
+        trigger: |w| read_pages(w, 50, Some(150 * MS)),
+        near_miss: |w| read_pages(w, 50, Some(150 * MS - 1)),
+        near_miss_verdict: (Resource::Memory, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::Memory,
+        confidence: Confidence::Medium,
+        claim: "Memory: 50 page faults",
+        evidence: r#"{"memory_pressure": null}"#,
+        trigger: |w| read_pages(w, 50, None),
+        near_miss: |w| read_pages(w, 49, None),
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    // With free memory, all of the pages are read for the first time.
+    Case {
+        resource: Resource::Disk,
+        confidence: Confidence::Medium,
+        claim: "A disk: 50 page faults per second read from a disk, and the serving threads waited \
+                for it for 30 % of their time. No program waited for memory",
+        evidence: r#"{"disk_share": 0.3, "memory_pressure": 9.999e-6}"#,
+        trigger: |w| read_pages(w, 50, Some(9999)),
+        near_miss: |w| read_pages(w, 50, Some(10_000)),
+        near_miss_verdict: (Resource::Memory, Confidence::Medium),
     },
     Case {
         resource: Resource::Disk,
@@ -137,7 +212,7 @@ pub(super) const CASES: &[Case] = &[
             w.set_in_flight_time(8 * S - 1);
             w.set_thread_states(8, ThreadState::Lock, 500);
         },
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     // One of eight threads has no request, which explains an eighth of the time.
     Case {
@@ -154,7 +229,7 @@ pub(super) const CASES: &[Case] = &[
             w.set_in_flight_time(7 * S);
             w.set_thread_states(8, ThreadState::Lock, 624);
         },
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     Case {
         resource: Resource::Lock,
@@ -258,6 +333,25 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Lock, Confidence::High),
     },
+    // Threads that make no futex call wait within other calls, such as writes with O_DSYNC.
+    Case {
+        resource: Resource::Lock,
+        confidence: Confidence::Medium,
+        claim: "8 serving threads waited for each other (in the kernel) for 90 % of their time.",
+        evidence: r#"{"futex_waits_per_response": 0.099}"#,
+        trigger: |w| {
+            w.set_in_flight_time(8 * S);
+            w.set_thread_states(8, ThreadState::Lock, 900);
+            w.set_calls("futex(wait)", CallUse { count: 99, ..CallUse::default() });
+        },
+        near_miss: |w| {
+            w.set_in_flight_time(8 * S);
+            w.set_thread_states(8, ThreadState::Lock, 900);
+            w.set_calls("futex(wait)", CallUse { count: 99, ..CallUse::default() });
+            w.set_calls("flock", CallUse { count: 1, ..CallUse::default() });
+        },
+        near_miss_verdict: (Resource::Lock, Confidence::High),
+    },
     // Requests sleep and wait for other threads, as in a JVM.
     Case {
         resource: Resource::Concurrency,
@@ -291,7 +385,7 @@ pub(super) const CASES: &[Case] = &[
         evidence: r#"{"listen_overflows": null, "queued": 5}"#,
         trigger: |w| set_accept_queue(w, 5),
         near_miss: |w| set_accept_queue(w, 4),
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     // Waits for a fast disk are short, so page faults per response decide.
     Case {
@@ -384,7 +478,51 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Workers, Confidence::High),
     },
+    // The states of the threads exclude a queue.
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::High,
+        claim: "Too few requests in flight: 16 on average, each",
+        evidence: "{}",
+        trigger: |w| set_waiting_time(w, ThreadState::Runnable, 124),
+        near_miss: |w| set_waiting_time(w, ThreadState::Runnable, 125),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::High,
+        claim: "Too few requests in flight: 16 on average, each",
+        evidence: "{}",
+        trigger: |w| set_waiting_time(w, ThreadState::Sleep, 400),
+        near_miss: |w| {
+            set_waiting_time(w, ThreadState::Sleep, 400);
+            w.sleep_once_per_response();
+        },
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
+    // Requests may queue for a service to which the server writes.
+    Case {
+        resource: Resource::Concurrency,
+        confidence: Confidence::High,
+        claim: "Too few requests in flight: 16 on average, each",
+        evidence: "{}",
+        trigger: |w| {
+            set_waiting_time(w, ThreadState::Network, 800);
+            w.set_calls("write", CallUse { count: 1050, ..CallUse::default() });
+        },
+        near_miss: |w| {
+            set_waiting_time(w, ThreadState::Network, 800);
+            w.set_calls("write", CallUse { count: 1051, ..CallUse::default() });
+        },
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
 ];
+
+/// Sets 16 requests in flight and four threads, each for `ms` of the second in this state.
+fn set_waiting_time(w: &mut TrialWorld, state: ThreadState, ms: u64) {
+    w.set_in_flight_time(16 * S);
+    w.set_thread_states(4, state, ms);
+}
 
 /// Sets eight threads that wait for a lock. One works for `ms` of the second, the others for 10 ms.
 fn set_busy_thread(w: &mut TrialWorld, ms: u64) {
@@ -392,6 +530,18 @@ fn set_busy_thread(w: &mut TrialWorld, ms: u64) {
     let scheduler = w.server_counters().threads[0].seen.as_mut().expect("a scheduler record");
     scheduler.states =
         StateTimes { running_ns: ms * MS, lock_ns: (1000 - ms) * MS, ..StateTimes::default() };
+}
+
+/// Sets the page faults that read from a disk, for 300 ms of the second, and the time in which a
+/// program waited for memory; `None`: unknown.
+fn read_pages(w: &mut TrialWorld, faults: u64, waited_ns: Option<u64>) {
+    w.set_thread_states(1, ThreadState::Disk, 300);
+    w.all_server_counters().for_each(|u| u.threads[0].faults_major = Some(0));
+    w.server_counters().threads[0].faults_major = Some(faults);
+    for (sample, ns) in w.record.samples.iter_mut().zip([Some(0), waited_ns]) {
+        let pressure = PressureUse { memory_ns: ns, ..PressureUse::default() };
+        sample.host.as_mut().expect("a machine").pressure = Some(pressure);
+    }
 }
 
 /// Sets ten requests in flight with a connection each, and how many of these wait to be accepted.

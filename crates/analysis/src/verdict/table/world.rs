@@ -315,7 +315,7 @@ impl TrialWorld {
     }
 
     /// Sets the server's threads. Each is in this state for `ms` of the second, runs for the rest,
-    /// and was woken up 100 times.
+    /// and was woken up 100 times. Threads that wait for a lock call futex once per response.
     pub(super) fn set_thread_states(&mut self, threads: u32, state: ThreadState, ms: u64) {
         let cpu_ns = self.server_cgroup().cpu_ns.expect("a time");
         let mut states = StateTimes { running_ns: S - ms * MS, ..StateTimes::default() };
@@ -325,6 +325,9 @@ impl TrialWorld {
             ThreadUse { seen: Some(scheduler), ..thread(cpu_ns / u64::from(threads), 0) };
         self.server_counters().threads =
             (0..threads).map(|tid| ThreadUse { tid, ..template.clone() }).collect();
+        if state == ThreadState::Lock {
+            self.set_calls("futex(wait)", CallUse { count: 1000, ..CallUse::default() });
+        }
     }
 
     /// Sets the voluntary context switches of the server's first thread.
@@ -355,7 +358,8 @@ impl TrialWorld {
         self.server_counters().threads.push(collector);
     }
 
-    /// Sets connections on which each response takes `ms`, and the writes per ten responses.
+    /// Sets connections on which each response takes `ms`, and the writes per ten responses. Each
+    /// response waits for a delayed acknowledgement, and takes 1 ms of CPU time.
     pub(super) fn delay_responses(&mut self, connections: u32, ms: u64, writes_of_ten: u64) {
         let responses = u64::from(connections) * 1000 / ms;
         *self = TrialWorld::with_responses(responses);
@@ -370,6 +374,14 @@ impl TrialWorld {
         self.record.tcp =
             Some(TcpCounters { data_segments_in: 2 * responses, ..TcpCounters::default() });
         self.set_nodelay(0);
+        self.set_delayed_acks(responses);
+        self.server_cgroup().cpu_ns = Some(responses * MS);
+        self.server_counters().threads[0].run_ns = responses * MS;
+    }
+
+    /// Sets the acknowledgements that were delayed in the server's network namespace.
+    pub(super) fn set_delayed_acks(&mut self, acks: u64) {
+        self.server_counters().network.as_mut().expect("a network").delayed_acks = Some(acks);
     }
 
     /// Adds a thread of a JIT compiler. Its time is part of the server's CPU time.

@@ -1,0 +1,164 @@
+//! Test cases: limiters of servers with monitored back ends.
+
+use dyno_archive::sample::ThreadState;
+
+use super::limiter::Case;
+use super::world::{S, TrialWorld};
+use crate::backend::BackendUse;
+use crate::server::{Call, CallRates, ServerUse, Throttling};
+use crate::verdict::{Confidence, Resource};
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        claim: "The back end db: it used 90 % of its allowed CPU time, while the server used 50 \
+                   %.",
+        evidence: r#"{"backend": "db", "backend_utilisation": 0.9, "server_utilisation": 0.5}"#,
+        trigger: |w| {
+            w.set_in_flight_time(64 * S);
+            w.backends = vec![backend_use("cache", 0.2, false), backend_use("db", 0.9, false)];
+        },
+        near_miss: |w| {
+            w.set_in_flight_time(64 * S);
+            w.backends = vec![backend_use("db", 0.899, false)];
+        },
+        near_miss_verdict: (Resource::Elsewhere, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        claim: "The CPUs that the server and its back end db share: together they used 95 % of \
+                   them, the server 50 % and db 45 %.",
+        evidence: r#"{"together": 0.95}"#,
+        trigger: |w| w.backends = vec![backend_use("db", 0.45, true)],
+        near_miss: |w| w.backends = vec![backend_use("db", 0.45, false)],
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        claim: "together they used 90 % of them",
+        evidence: "{}",
+        trigger: |w| w.backends = vec![backend_use("db", 0.4, true)],
+        near_miss: |w| w.backends = vec![backend_use("db", 0.39, true)],
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    // One thread of a back end that may use several CPUs is full.
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        claim: "One thread of the back end db: it was busy for 90 % of the time, and the whole \
+                back end used 22 % of its CPU, while the server used 50 %.",
+        evidence: r#"{"backend": "db", "busiest_serving_utilisation": 0.9}"#,
+        trigger: |w| {
+            w.set_in_flight_time(64 * S);
+            w.backends = vec![backend_with_thread(0.9, Some(2.9))];
+        },
+        near_miss: |w| {
+            w.set_in_flight_time(64 * S);
+            w.backends = vec![backend_with_thread(0.899, Some(2.9))];
+        },
+        near_miss_verdict: (Resource::Elsewhere, Confidence::Medium),
+    },
+    // A thread of a back end that polls is always busy.
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::Medium,
+        claim: "One thread of the back end db: it was busy for 100 % of the time",
+        evidence: "{}",
+        trigger: |w| w.backends = vec![backend_with_thread(1.0, None)],
+        near_miss: |w| w.backends = vec![backend_with_thread(1.0, Some(3.0))],
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        claim: "The CPU quota of the back end db: it was throttled in 60 of 1000 periods (6.0 %), \
+                while the server used 50 %.",
+        evidence: r#"{"backend": "db", "throttled_periods": 60, "backend_utilisation": 0.75}"#,
+        trigger: |w| w.backends = vec![throttled_backend(0.75, 60)],
+        near_miss: |w| w.backends = vec![throttled_backend(0.749, 60)],
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        claim: "The CPU quota of the back end db: it was throttled in 500 of 1000 periods (50 %)",
+        evidence: "{}",
+        trigger: |w| w.backends = vec![throttled_backend(0.3, 500)],
+        near_miss: |w| w.backends = vec![throttled_backend(0.3, 499)],
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    // A back end whose threads wait for its CPUs is a limit too.
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::Medium,
+        claim: "The CPUs of the back end db: it used 65 % of their time and waited for a CPU \
+                   for 25 %, while other programs used them.",
+        evidence: r#"{"backend": "db", "backend_utilisation": 0.65, "backend_waiting": 0.25}"#,
+        trigger: |w| {
+            w.set_in_flight_time(64 * S);
+            w.backends = vec![waiting_backend("db", 0.65, 0.5)];
+        },
+        near_miss: |w| {
+            w.set_in_flight_time(64 * S);
+            w.backends = vec![waiting_backend("db", 0.65, 0.499)];
+        },
+        near_miss_verdict: (Resource::Elsewhere, Confidence::Medium),
+    },
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::Medium,
+        claim: "waited for a CPU for 11 %",
+        evidence: "{}",
+        trigger: |w| w.backends = vec![waiting_backend("db", 0.85, 0.22)],
+        near_miss: |w| w.backends = vec![waiting_backend("db", 0.85, 0.2)],
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+];
+
+/// A back end with this CPU utilisation.
+fn backend_use(name: &str, utilisation: f64, shares_cpus: bool) -> BackendUse {
+    let server = ServerUse { cpu_utilisation: Some(utilisation), ..ServerUse::default() };
+    BackendUse { name: name.into(), cpu_share: None, shares_cpus, server }
+}
+
+/// A back end whose busiest thread has this utilisation. `idle_polls`: waits per response that
+/// returned no event; `None`: its calls were not counted.
+fn backend_with_thread(busiest: f64, idle_polls: Option<f64>) -> BackendUse {
+    let mut backend = backend_use("db", busiest / 4.0, false);
+    backend.server.busiest_serving_utilisation = Some(busiest);
+    backend.server.calls = idle_polls.map(|n| {
+        let call = Call { per_response: n, returned_mean: Some(0.0), ..Call::default() };
+        CallRates { by_name: [("epoll_wait".into(), call)].into(), ..CallRates::default() }
+    });
+    backend
+}
+
+/// A back end that its CPU quota throttled in some of 1,000 periods.
+fn throttled_backend(utilisation: f64, throttled_periods: u64) -> BackendUse {
+    let mut backend = backend_use("db", utilisation, false);
+    backend.server.throttling = Some(Throttling { periods: 1000, throttled_periods });
+    backend
+}
+
+/// A back end on two CPUs for a second. `waited_s`: time that its threads waited for a CPU.
+fn waiting_backend(name: &str, utilisation: f64, waited_s: f64) -> BackendUse {
+    let mut backend = backend_use(name, utilisation, false);
+    (backend.server.cpu_allowed_s, backend.server.run_delay_s) = (Some(2.0), Some(waited_s));
+    backend
+}
+
+/// The hint to monitor services is for suites that monitor none.
+#[test]
+fn unmonitored_resource_with_back_end_has_no_hint() {
+    let mut world = TrialWorld::default();
+    world.set_in_flight_time(64 * S);
+    world.set_thread_states(8, ThreadState::Network, 900);
+    assert!(world.limiter().sentence.contains("[[backends]]"), "{}", world.limiter().sentence);
+    world.backends = vec![backend_use("db", 0.2, false)];
+    let limiter = world.limiter();
+    assert_eq!(limiter.resource, Resource::Elsewhere);
+    assert!(!limiter.sentence.contains("[[backends]]"), "{}", limiter.sentence);
+}
