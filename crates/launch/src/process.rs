@@ -210,6 +210,19 @@ impl Process {
         proc::listener_in_network_of(viewer, SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
     }
 
+    /// Finds a listener at a port of 127.0.0.1 in the subject's network that is not the subject's,
+    /// although the port was free before its start. The load's connections may have gone there.
+    #[must_use]
+    pub fn other_listener_at(&self, port: u16) -> ListenerOwner {
+        let viewer = if self.status.is_none() { self.pid() } else { self.minded.minder() };
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        match proc::other_listener(viewer, &self.pids(), address) {
+            // A process that began meanwhile, or one that has left the session.
+            ListenerOwner::Process { pid, .. } if self.owns(pid) => ListenerOwner::Absent,
+            other => other,
+        }
+    }
+
     /// Moves processes that have left the control group back into it. Its counters and limits must
     /// include all processes.
     pub fn move_back_strays(&self) {

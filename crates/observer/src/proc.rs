@@ -492,7 +492,22 @@ fn socket_tables(viewer: &str) -> [String; 2] {
 }
 
 fn find_listener(tables: impl Fn() -> [String; 2], addr: SocketAddrV4) -> ListenerOwner {
-    let Some(inode) = listener_inode(&tables(), addr) else { return ListenerOwner::Absent };
+    let inode = || listener_inodes(&tables(), addr).first().copied();
+    inode().map_or(ListenerOwner::Absent, |found| owner_of(found, || inode().is_some()))
+}
+
+/// Finds a listener at an address, in the network of process `viewer`, that none of the processes
+/// `own` holds. With `SO_REUSEPORT` several programs may listen at one address.
+#[must_use]
+pub fn other_listener(viewer: u32, own: &[u32], addr: SocketAddrV4) -> ListenerOwner {
+    let inodes = || listener_inodes(&socket_tables(&viewer.to_string()), addr);
+    let held: BTreeSet<u64> = own.iter().flat_map(|pid| socket_inodes(*pid)).collect();
+    let other = inodes().into_iter().find(|inode| !held.contains(inode));
+    other.map_or(ListenerOwner::Absent, |other| owner_of(other, || inodes().contains(&other)))
+}
+
+/// Finds the process that holds a listening socket. `is_open`: whether the socket still listens.
+fn owner_of(inode: u64, is_open: impl Fn() -> bool) -> ListenerOwner {
     let owner = all_pids().into_iter().find(|pid| socket_inodes(*pid).contains(&inode));
     match owner {
         Some(pid) => {
@@ -500,13 +515,13 @@ fn find_listener(tables: impl Fn() -> [String; 2], addr: SocketAddrV4) -> Listen
             ListenerOwner::Process { pid, name }
         }
         // Its process may have closed it before its descriptors were read.
-        None if listener_inode(&tables(), addr).is_none() => ListenerOwner::Absent,
+        None if !is_open() => ListenerOwner::Absent,
         None => ListenerOwner::Unknown,
     }
 }
 
-/// Inode of the listener that gets connections to an address.
-fn listener_inode([v4, v6]: &[String; 2], addr: SocketAddrV4) -> Option<u64> {
+/// Inodes of the listeners that get connections to an address.
+fn listener_inodes([v4, v6]: &[String; 2], addr: SocketAddrV4) -> Vec<u64> {
     let exact = u32::from_ne_bytes(addr.ip().octets());
     let candidates = [
         (v4, format!("{exact:08X}")),
@@ -514,7 +529,11 @@ fn listener_inode([v4, v6]: &[String; 2], addr: SocketAddrV4) -> Option<u64> {
         (v4, "0".repeat(8)),
         (v6, "0".repeat(32)),
     ];
-    candidates.iter().find_map(|(table, address)| listening_inode(table, address, addr.port()))
+    let mut inodes = candidates
+        .iter()
+        .map(|(table, address)| listening_inodes(table, address, addr.port()))
+        .filter(|inodes| !inodes.is_empty());
+    inodes.next().unwrap_or_default()
 }
 
 /// Addresses and ports on which these processes listen, sorted, each once. Sockets that dyno may
@@ -563,16 +582,17 @@ fn parse_listener(line: &str) -> Option<(SocketAddr, u64)> {
     Some((SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?), fields.get(9)?.parse().ok()?))
 }
 
-/// Inode of the listener at an address. Lines of `/proc/net/tcp` are
+/// Inodes of the listeners at an address. Lines of `/proc/net/tcp` are
 /// `sl local:PORT remote st … inode`. Numbers are hexadecimal, addresses are in the machine's byte
 /// order, and state 0A is LISTEN.
-fn listening_inode(table: &str, address: &str, port: u16) -> Option<u64> {
+fn listening_inodes(table: &str, address: &str, port: u16) -> Vec<u64> {
     let expected = format!("{address}:{port:04X}");
-    table.lines().skip(1).find_map(|line| {
+    let inode = |line: &str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         (*fields.get(1)? == expected && *fields.get(3)? == "0A")
             .then(|| fields.get(9)?.parse().ok())?
-    })
+    };
+    table.lines().skip(1).filter_map(inode).collect()
 }
 
 pub(crate) fn tick_ns() -> u64 {

@@ -203,6 +203,18 @@ fn listener_is_found_by_its_port() {
     }
 }
 
+/// A listener of this process is another one for its parent, and none for itself.
+#[test]
+fn other_listener_is_one_of_another_process() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let address = SocketAddrV4::new([127, 0, 0, 1].into(), port);
+    let us = std::process::id();
+    assert_eq!(other_listener(us, &[us], address), ListenerOwner::Absent);
+    let other = other_listener(us, &[std::os::unix::process::parent_id()], address);
+    assert!(matches!(other, ListenerOwner::Process { pid, .. } if pid == us), "{other:?}");
+}
+
 /// No process here has the socket, as if its process were another user's.
 #[test]
 fn listener_without_visible_process_is_unknown() {

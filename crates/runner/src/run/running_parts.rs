@@ -23,6 +23,7 @@ use dyno_launch::secret_values::SecretValues;
 use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::ServerCommand;
 use dyno_observer::kernel_probes::PartyMonitor;
+use dyno_observer::proc::ListenerOwner;
 use dyno_observer::{Files, Reads, Scope, sockets};
 use dyno_subject::definition::Definition;
 
@@ -284,9 +285,28 @@ impl RunningPart {
             }
             None => self.judge(LastEvent::Step),
         };
-        let Some(failure) = failure else { return Ok(()) };
+        let Some(failure) = failure.or_else(|| self.other_listener()) else { return Ok(()) };
         record.server_failure = Some(failure.in_words());
         Err(failure)
+    }
+
+    /// Returns a failure if another program listens at a port of the part: some of the responses
+    /// may be that program's, and its CPU time is not counted. A program that dyno may not inspect
+    /// is another user's, which the kernel does not let share a port (`SO_REUSEPORT`).
+    fn other_listener(&self) -> Option<Failure> {
+        let other = |listener: &Arc<CheckedListener>| {
+            let port = listener.listener().addr.port();
+            match self.process.other_listener_at(port) {
+                ListenerOwner::Process { pid, name } => Some((port, pid, name)),
+                ListenerOwner::Absent | ListenerOwner::Unknown => None,
+            }
+        };
+        let (port, pid, name) = self.listeners.iter().find_map(other)?;
+        let message = format!(
+            "port {port} is also used by {name}, process {pid}, which is not a process of this \
+             start. Responses may be that program's. Stop it"
+        );
+        Some(Failure { kind: FailureKind::Harness, message })
     }
 
     /// Returns why the part failed. `None`: the part serves.
