@@ -19,6 +19,9 @@ const MIN_PART_BYTES: usize = 4;
 /// Longest spelling of one byte of a value: `\u0022`.
 const MAX_SPELLING: usize = 6;
 
+/// Length of the longest escape: a surrogate pair.
+const MAX_ESCAPE: usize = 12;
+
 /// Values of an environment that no record may hold.
 #[derive(Clone, Debug, Default)]
 pub struct SecretValues(Vec<SecretValue>);
@@ -188,8 +191,8 @@ impl SecretValue {
     /// Returns the length of the end of an incomplete value at the beginning of a text. The text
     /// may begin within an escape.
     fn end_at(&self, text: &[u8]) -> Option<usize> {
-        let is_of_escape = |byte: &&u8| byte.is_ascii_hexdigit() || **byte == b'u';
-        let escape = text.iter().take(MAX_SPELLING - 1).take_while(is_of_escape).count();
+        let is_of_escape = |byte: &&u8| byte.is_ascii_hexdigit() || b"\\u".contains(*byte);
+        let escape = text.iter().take(MAX_ESCAPE - 1).take_while(is_of_escape).count();
         let lengths = MIN_PART_BYTES.min(self.bytes.len())..self.bytes.len();
         let mut ends = lengths.rev().map(|length| &self.bytes[self.bytes.len() - length..]);
         let found = ends.find_map(|end| {
@@ -235,41 +238,71 @@ impl ByteSpelling {
             let (read, spelled) = spelling.compare(text, value);
             let rest = &text[read..];
             let is_cut_escape =
-                rest.len() < MAX_SPELLING && matches!(rest.first(), Some(b'%' | b'\\'));
+                rest.len() < MAX_ESCAPE && matches!(rest.first(), Some(b'%' | b'\\'));
             spelled >= MIN_PART_BYTES && (rest.is_empty() || is_cut_escape)
         })
     }
 
     /// Returns how many bytes of a text spell how many bytes of a value. Both begin at their first.
     fn compare(self, text: &[u8], value: &[u8]) -> (usize, usize) {
-        let mut read = 0;
-        for (spelled, wanted) in value.iter().enumerate() {
-            let Some(length) = self.length(&text[read..], *wanted) else { return (read, spelled) };
-            read += length;
+        let (mut read, mut spelled) = (0, 0);
+        while spelled < value.len() {
+            let Some(step) = self.step(&text[read..], &value[spelled..]) else { break };
+            read += step.0;
+            spelled += step.1;
         }
-        (read, value.len())
+        (read, spelled)
     }
 
-    /// Returns the length of the spelling of a byte at the beginning of a text.
-    fn length(self, text: &[u8], wanted: u8) -> Option<usize> {
+    /// Returns how many bytes at the beginning of a text spell the next byte, or character, of a
+    /// value, and how many bytes that has in the value.
+    fn step(self, text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
         let escape = match (self, text) {
             (ByteSpelling::Plain, _) => None,
             // A form has a plus for a blank (WHATWG URL §5.1).
             (_, [b'+', ..]) => Some((1, Some(b' '))),
             (_, [b'%', digits @ ..]) => Some((3, byte_of_hex(digits.get(..2)))),
             // JSON, and debug output of most languages.
-            (_, [b'\\', b'u', b'0', b'0', digits @ ..]) => Some((6, byte_of_hex(digits.get(..2)))),
+            (_, [b'\\', b'u', ..]) => {
+                let spelled_char = char_of_escape(text).and_then(|(length, character)| {
+                    let bytes = character.encode_utf8(&mut [0; 4]).len();
+                    let is_same = value.starts_with(character.to_string().as_bytes());
+                    is_same.then_some((length, bytes))
+                });
+                if spelled_char.is_some() {
+                    return spelled_char;
+                }
+                // Some programs escape the bytes of a character one by one.
+                let is_byte = text.get(2..4) == Some(b"00");
+                Some((6, byte_of_hex(text.get(4..6)).filter(|_| is_byte)))
+            }
+            (_, [b'\\', b'x', digits @ ..]) => Some((4, byte_of_hex(digits.get(..2)))),
             (_, [b'\\', b'n', ..]) => Some((2, Some(b'\n'))),
             (_, [b'\\', b'r', ..]) => Some((2, Some(b'\r'))),
             (_, [b'\\', b't', ..]) => Some((2, Some(b'\t'))),
             (_, [b'\\', byte, ..]) => Some((2, Some(*byte))),
             _ => None,
         };
+        let wanted = value.first();
         match escape {
-            Some((length, byte)) if byte == Some(wanted) => Some(length),
-            _ => (text.first() == Some(&wanted)).then_some(1),
+            Some((length, byte)) if byte.as_ref() == wanted => Some((length, 1)),
+            _ => (text.first() == wanted).then_some((1, 1)),
         }
     }
+}
+
+/// Returns the length of an escape such as `\u00e4` or `\ud83d\ude00` at the beginning of a text,
+/// and its character (RFC 8259 §7).
+fn char_of_escape(text: &[u8]) -> Option<(usize, char)> {
+    let unit = |text: &[u8]| {
+        let [b'\\', b'u', digits @ ..] = text else { return None };
+        let bytes = [byte_of_hex(digits.get(..2))?, byte_of_hex(digits.get(2..4))?];
+        Some(u16::from_be_bytes(bytes))
+    };
+    let units: Vec<u16> =
+        [unit(text), text.get(6..).and_then(unit)].into_iter().flatten().collect();
+    let first = char::decode_utf16(units).next()?.ok()?;
+    Some((6 * first.len_utf16(), first))
 }
 
 fn byte_of_hex(digits: Option<&[u8]>) -> Option<u8> {

@@ -87,6 +87,10 @@ fn escaped_values_are_erased() {
         ("first\nlast9", "first\\nlast9"),
         ("100%25sure", "100%25sure"),
         ("swordfish", "%73word%66ish"),
+        ("pässwörtlang", "p\\u00e4ssw\\u00f6rtlang"),
+        ("key😀word9", "key\\ud83d\\ude00word9"),
+        ("Zq/t&Pw+7\"xK9<ü1", "Zq/t\\u0026Pw+7\\\"xK9\\u003c\\u00fc1"),
+        ("pä9ssword", "p\\xc3\\xa49ssword"),
     ] {
         let text = format!("<{text}>");
         assert_eq!(erase(&[("MY_TOKEN", value)], &text), "<#>", "{value:?} in {text}");
