@@ -74,8 +74,8 @@ pub fn text(result: &CapacityResult) -> String {
     lines.extend(only_rate_failures);
     if let Some(min_rps) = result.least_rps.filter(|_| is_too_short) {
         lines.push(format!(
-            "  ! Loads at less than {} requests/s are too short for a percentile of the objective, \
-             so lower rates were not tried. Make the loads longer (-d).",
+            "  ! Loads at less than {} requests/s are too short for the objective, so lower rates \
+             were not tried. Make the loads longer (-d).",
             number(min_rps)
         ));
     }

@@ -62,8 +62,8 @@ pub struct CapacityResult {
     pub connections_taken: bool,
     /// Loads with too few requests for a percentile of the objective.
     pub percentile_unknown: usize,
-    /// The lowest rate that is tried, because loads below it are too short for the objective's
-    /// percentiles; requests per second. `None`: the objective has no percentiles.
+    /// The lowest rate that is tried, because loads below it have too few requests for the
+    /// objective; requests per second. `None`: there is no such rate.
     pub least_rps: Option<f64>,
     /// Incorrect or missing responses missed the objective, and their share is not shown to fall
     /// with the rate. Then no rate is known, and `kept_rps` and `missed_rps` are `None`. `None`:

@@ -66,10 +66,10 @@ pub fn required_requests(objective: &Objective) -> f64 {
 }
 
 /// Returns the lowest rate at which loads of this length have enough requests for all percentiles
-/// of an objective; 0: it has no percentiles.
+/// of an objective, and at least one.
 #[must_use]
 pub fn least_rps(objective: &Objective, duration_ns: u64, arrival: Arrival) -> f64 {
-    let needed = required_requests(objective);
+    let needed = required_requests(objective).max(1.0);
     // The number of Poisson arrivals varies by its square root.
     let spread = match arrival {
         Arrival::Constant | Arrival::Trace => 0.0,
@@ -129,6 +129,9 @@ fn is_saturated(load: &LoadResult) -> bool {
 /// Decides whether a load kept an objective.
 #[must_use]
 pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
+    if load.exchanges.due() == 0 {
+        return ObjectiveVerdict::TooShort("no request was due".into());
+    }
     let (missed, too_short) = match first_miss(objective, load) {
         Ok(missed) => (missed, None),
         Err(reason) => (None, Some(reason)),
@@ -491,6 +494,13 @@ mod tests {
             least_rps(&parse_objective("p99<5ms", &time).unwrap(), 2_000_000_000, arrival)
         };
         assert_eq!((min_rate(Arrival::Constant), min_rate(Arrival::Poisson)), (1000.0, 1089.5));
+        // Without a percentile, one request has to be due.
+        let mean = parse_objective("mean<5ms", &time).unwrap();
+        assert_eq!(least_rps(&mean, 300_000_000, Arrival::Constant), 1.0 / 0.3);
+        let without_requests = judge_load("mean<1s", |l| {
+            (l.exchanges.scheduled, l.exchanges.carried_in) = (0, 0);
+        });
+        assert!(matches!(without_requests, ObjectiveVerdict::TooShort(_)), "{without_requests:?}");
     }
 
     /// In an open loop, fewer responses than requests per interval show that the server falls

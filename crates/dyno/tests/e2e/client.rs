@@ -135,6 +135,23 @@ fn search_ends_if_server_stops_responding() {
     assert!(reason.starts_with("the server stopped responding"), "{reason}");
 }
 
+/// A load that is shorter than each response shows no rate.
+#[test]
+fn search_ends_if_responses_are_longer_than_loads() {
+    let server = SmallServer::start("127.0.0.1", |_| {
+        thread::sleep(Duration::from_millis(500));
+        response("", b"ok")
+    });
+    let sandbox = Sandbox::new();
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    let options = ["--find", "mean<5s", "-d", "300ms", "-w", "0s", "-c", "8", "-r", "10"];
+    let output = sandbox.dyno(&[&["load", &*url], &options[..], &["--format", "json"]].concat());
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(result["ended"].as_str().unwrap().contains("Make them longer (-d)"), "{result:#}");
+    assert_eq!(result["missed_rps"], Value::Null);
+}
+
 /// The server switches to HTTP/2 and responds in one write.
 #[test]
 fn request_of_upgrade_counts_for_its_connection() {

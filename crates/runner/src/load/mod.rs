@@ -32,7 +32,7 @@ use record::{ControlReport, Cut, assemble};
 
 pub use agent::ResponseCounts;
 pub(crate) use preflight::spare_files;
-pub use preflight::{Mismatch, is_responding, preflight};
+pub use preflight::{Mismatch, SingleResponse, preflight, request_once};
 pub use shared_use::exchange_server_use;
 pub use simulated::{CounterReader, simulate};
 

@@ -38,11 +38,24 @@ pub fn preflight(spec: &LoadSpec) -> Result<(), Mismatch> {
     Ok(())
 }
 
-/// Returns whether the server still responds: whether a single request gets a complete response,
-/// correct or not, within its timeout. `Err`: the request could not be sent.
-pub fn is_responding(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<bool, String> {
+/// The response to a single request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SingleResponse {
+    /// A complete response, with its time if it was correct.
+    Complete { response_ns: Option<u64> },
+    /// None within the timeout.
+    Missing,
+}
+
+/// Sends one request, apart from any load. `Err`: it could not be sent.
+pub fn request_once(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<SingleResponse, String> {
     let record = run(&one_request(spec, Arc::clone(&spec.traffic)), watch)?;
-    Ok(record.books.completed > 0)
+    let longest =
+        record.intervals.iter().filter_map(|interval| interval.times.response.max()).max();
+    Ok(match record.books.completed {
+        0 => SingleResponse::Missing,
+        _ => SingleResponse::Complete { response_ns: longest },
+    })
 }
 
 /// Returns a load that sends one request of the traffic, and checks its response.

@@ -12,7 +12,7 @@ use dyno_archive::LoadRecord;
 use dyno_archive::plan::{Arrival, Arrivals, Load, Objective};
 use dyno_launch::supervision::Interrupts;
 use dyno_runner::limits::SEARCH_WARMUP_NS;
-use dyno_runner::load::{LoadSpec, LoadStopReason, Watch};
+use dyno_runner::load::{LoadSpec, LoadStopReason, SingleResponse, Watch};
 use dyno_workload::units;
 
 use super::{Beginning, PreparedLoad, spec};
@@ -138,8 +138,9 @@ fn search(
 const DEFAULT_WIDTH: f64 = 2.0;
 
 /// Runs one load at a rate, with its own random draws. `Err`: a sentence on why it could not begin,
-/// or that the server no longer responds. A load without a correct response is a result as long as
-/// the server responds to a single request after it: it misses any objective.
+/// that the server no longer responds, or that its responses take longer than a load. A load without
+/// a correct response is a result as long as the server responds to a single request after it: it
+/// misses any objective.
 fn run_load(
     prepared: &PreparedLoad,
     (rate, duration_ns, number): (f64, u64, usize),
@@ -157,11 +158,20 @@ fn run_load(
     let mut watch = StopOnInterrupt(interrupts);
     let record = dyno_runner::load::run(&spec, &mut watch)?;
     let result = verdict::load(&record, config, &Context::default());
-    match result.caveats.iter().find(|caveat| caveat.code == Code::NoCorrectResponse) {
-        Some(caveat) if !dyno_runner::load::is_responding(&spec, &mut watch)? => {
-            Err(format!("the server stopped responding. {}", caveat.message))
-        }
-        _ => Ok((record, result)),
+    let length_ns = spec.load.warmup_ns + duration_ns;
+    let min_us = result.response_time_us.min;
+    let has_responses = result.caveats.iter().all(|caveat| caveat.code != Code::NoCorrectResponse);
+    if has_responses && min_us.is_none_or(|us| us * 1e3 < length_ns as f64) {
+        return Ok((record, result));
+    }
+    match dyno_runner::load::request_once(&spec, &mut watch)? {
+        SingleResponse::Missing => Err("the server stopped responding".into()),
+        SingleResponse::Complete { response_ns: Some(ns) } if ns >= length_ns => Err(format!(
+            "a single response takes {:.2} s, longer than a load, so loads show no rate. Make them \
+             longer (-d).",
+            ns as f64 / 1e9
+        )),
+        SingleResponse::Complete { .. } => Ok((record, result)),
     }
 }
 
