@@ -136,7 +136,7 @@ impl LoadTotals {
              correct responses. Quantiles rank all due requests, and are +Inf where the request \
              got no correct response."
         );
-        for q in QUANTILES {
+        for q in QUANTILES.into_iter().filter(|q| due.has_samples_above(*q)) {
             let seconds = match quantile_of_due(&due, &times, q) {
                 Some(us) => (us / 1e6).to_string(),
                 None if due.is_unanswered(q) => "+Inf".into(),

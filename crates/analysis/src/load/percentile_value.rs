@@ -51,13 +51,17 @@ impl Percentiles {
         if let Some(us) = self.known_value(q) {
             return PercentileValue::Known(us);
         }
-        let samples_above = self.due() as f64 * (1.0 - q);
-        let are_enough = q >= 1.0 || samples_above + 1e-6 >= SAMPLES_ABOVE;
-        if are_enough && self.is_unanswered(q) {
+        if self.has_samples_above(q) && self.is_unanswered(q) {
             PercentileValue::Unanswered(self.unanswered_share())
         } else {
             PercentileValue::TooFew
         }
+    }
+
+    /// Whether enough of the due requests lie above the quantile for it to be reported.
+    #[must_use]
+    pub fn has_samples_above(&self, q: f64) -> bool {
+        q >= 1.0 || self.due() as f64 * (1.0 - q) + 1e-6 >= SAMPLES_ABOVE
     }
 
     /// Whether the rank of `q`, ⌈q · due⌉, is above the rank of the last correct response.

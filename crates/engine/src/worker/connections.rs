@@ -154,6 +154,10 @@ impl Worker {
         driver: &mut D,
     ) {
         count_kind(&mut self.tls.errors, reason, limits::PROTOCOL_ERROR_KINDS);
+        if self.slots[conn as usize].is_quiet() {
+            // The bytes that are no record of TLS answer no request either.
+            self.count_unsolicited(conn);
+        }
         self.fail(conn, Outcome::TlsError, Outcome::TlsError, now, driver);
     }
 
