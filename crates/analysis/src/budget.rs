@@ -222,8 +222,8 @@ pub fn budget(
     })
 }
 
-/// Returns a length of the load as a multiple of the pilot's, in tenths of a second. The pilot's own
-/// length is kept as it is: it is the only one that is possible for each pilot.
+/// Returns a length of the load as a multiple of the pilot's, in tenths of a second. The pilot's
+/// own length is kept as it is: it is the only one that is possible for each pilot.
 fn duration_s(pilot_s: f64, factor: f64) -> f64 {
     if factor == 1.0 { pilot_s } else { (pilot_s * factor * 10.0).round() / 10.0 }
 }

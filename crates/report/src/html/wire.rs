@@ -53,7 +53,7 @@ const SEGMENTS: [WireMetric; 4] = [
     ("#Segments per response", "segments_per_response", two_places),
     ("#Bytes in per response", "bytes_in_per_response", number),
     ("#Bytes out per response", "bytes_out_per_response", number),
-    ("#Retransmits", "retransmits", count_or_median),
+    ("#Retransmits", "retransmits", count_text),
 ];
 
 const FRAMES: [WireMetric; 8] = [
@@ -63,8 +63,8 @@ const FRAMES: [WireMetric; 8] = [
     ("#Responses per receive", "responses_per_receive", two_places),
     ("#HPACK saves, in", "header_bytes_saved_in", percent),
     ("#HPACK saves, out", "header_bytes_saved_out", percent),
-    ("#Window stalls", "window_stalls", count_or_median),
-    ("#Sent again", "requests_retried", count_or_median),
+    ("#Window stalls", "window_stalls", count_text),
+    ("#Sent again", "requests_retried", count_text),
 ];
 
 /// Table with a row per subject and protocol, in the order in which they first ran.
@@ -118,7 +118,7 @@ fn two_places(n: f64) -> String {
 }
 
 /// Formats a count, or a median of counts, which may be a fraction.
-fn count_or_median(n: f64) -> String {
+fn count_text(n: f64) -> String {
     quantity(Unit::Count, n)
 }
 
@@ -130,7 +130,7 @@ const EVERY_TRIAL: [Column<'_, TrialResult>; 7] = [
         value(t.load.bytes.per_response(t.load.bytes.received), number)
     }),
     ("#Bytes out per response", &|t| value(t.load.bytes.per_response(t.load.bytes.sent), number)),
-    ("#Retransmits", &|t| value(t.load.tcp.retransmits.map(|n| n as f64), count_or_median)),
+    ("#Retransmits", &|t| value(t.load.tcp.retransmits.map(|n| n as f64), count_text)),
     ("TLS", &|t| text(t.load.tls.as_ref().map_or("–".into(), tls_text))),
 ];
 
@@ -231,7 +231,7 @@ fn frames_of_every_trial(report: &Report, trials: &[Http2Trial<'_>]) -> Markup {
         |(t, _)| t,
         &[
             ("#Streams requested", &|(_, h)| count_cell(u64::from(h.streams.asked))),
-            ("#Allowed", &|(_, h)| value(h.streams.granted.map(f64::from), count_or_median)),
+            ("#Allowed", &|(_, h)| value(h.streams.granted.map(f64::from), count_text)),
             ("#Most", &|(_, h)| count_cell(h.streams.max_open)),
             ("Frames per response", &|(_, h)| text(frames_text(h))),
             ("#Frames per segment", &|(_, h)| value(h.frames_per_segment, two_places)),

@@ -61,16 +61,10 @@ fn changes_section(compared: &ComparedProfile<'_>) -> Markup {
     };
     html! {
         p.note {
-            "A response took " (micros(*here_us)) " here and " (micros(*there_us)) " there. Red calls take \
-                                                                           more time per response \
-                                                                           here, blue calls less. \
-                                                                           Calls without a colour \
-                                                                           differ by less than \
-                                                                           three times the \
-                                                                           sampling error. Each \
-                                                                           profile is of one \
-                                                                           start: other starts may \
-                                                                           differ more."
+            "A response took " (micros(*here_us)) " here and " (micros(*there_us)) " there. "
+            "Red calls take more time per response here, blue calls less. Calls without a colour "
+            "differ by less than three times the sampling error. Each profile is of one start: "
+            "other starts may differ more."
         }
         h2 { "Functions whose own time differs" }
         @if changes.is_empty() {
