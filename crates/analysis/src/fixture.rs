@@ -72,7 +72,7 @@ pub fn record(responses: u64) -> LoadRecord {
         connection_failures: BTreeMap::new(),
         samples: Vec::new(),
         runtime: Vec::new(),
-        probes: dyno_archive::probe::ProbesUse::default(),
+        probes: dyno_archive::probe::RequestedProbes::default(),
         server_failure: None,
         cut_short: false,
         silences: Some(Vec::new()),

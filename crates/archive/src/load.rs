@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::interval::Interval;
 use crate::machine::MachineUse;
 use crate::plan::{DriverKind, Priority};
-use crate::probe::ProbesUse;
+use crate::probe::RequestedProbes;
 use crate::runtime::RuntimeReading;
 use crate::sample::{Sample, ThreadUse};
 use crate::silence::Silence;
@@ -339,7 +339,7 @@ pub struct LoadRecord {
     /// Statistics of the subject's runtime, in order of time; empty: the runtime was not queried.
     pub runtime: Vec<RuntimeReading>,
     /// Probes that were attached in addition to those that always are.
-    pub probes: ProbesUse,
+    pub probes: RequestedProbes,
     /// Reason why the server's process ended or stopped responding during the load or right after
     /// it, in words.
     pub server_failure: Option<String>,

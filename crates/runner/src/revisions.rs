@@ -9,7 +9,7 @@ use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::folder;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
-use dyno_launch::tool::{ToolCommand, ToolOutcome};
+use dyno_launch::tool::{ToolCommand, ToolOutput};
 use dyno_subject::definition::Role;
 use dyno_subject::definition::find::Folders;
 
@@ -84,7 +84,8 @@ impl Repository {
             git(&folder, "rev-parse --show-toplevel", &[], supervision).map_err(|error| {
                 error.with_message(|reason| {
                     format!(
-                        "{name}: has no revisions, because {} is not in a Git repository: {reason}",
+                        "{name}: cannot be compared by revision: git failed in {}: {reason}\nhint: \
+                         --rev needs the server's folder in a Git repository",
                         folder.display()
                     )
                 })
@@ -321,19 +322,19 @@ fn git(
     };
     // Paths and revisions are used as they are. Only errors are quoted.
     match tool.read_raw_output(supervision) {
-        ToolOutcome::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
+        ToolOutput::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
         // Exit status of the shell for a missing program (POSIX, 2.8.2).
-        ToolOutcome::Ended { status, .. } if status.code() == Some(127) => {
+        ToolOutput::Ended { status, .. } if status.code() == Some(127) => {
             Err(RevisionError::Failed(
                 "git: not found\nhint: install git, which is needed to compare revisions".into(),
             ))
         }
-        ToolOutcome::Ended { output, .. } => {
+        ToolOutput::Ended { output, .. } => {
             let error = environment.secret_values().erase(output.as_bytes(), &[output.len()]);
             let last_line = error.trim().lines().last().unwrap_or("git failed");
             Err(RevisionError::InvalidRequest(last_line.into()))
         }
-        ToolOutcome::Unfinished(reason) => Err(RevisionError::Failed(format!("git {reason}"))),
+        ToolOutput::Unfinished(reason) => Err(RevisionError::Failed(format!("git {reason}"))),
     }
 }
 

@@ -34,6 +34,11 @@ pub struct ObservationChoice {
 }
 
 impl ObservationChoice {
+    /// Whether nothing is observed.
+    pub(crate) fn is_empty(self) -> bool {
+        self == ObservationChoice::default()
+    }
+
     /// Whether threads are observed, which both states and modes need.
     fn includes_threads(self) -> bool {
         self.states || self.modes

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use dyno_launch::environment::Environment;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::ToolOutcome;
+use dyno_launch::tool::ToolOutput;
 
 use super::{Definition, Require};
 
@@ -15,7 +15,7 @@ use super::{Definition, Require};
 #[derive(Debug)]
 pub struct Prerequisites<'a> {
     supervision: &'a Supervision<'a>,
-    results: RefCell<HashMap<RequirementTest, ToolOutcome>>,
+    results: RefCell<HashMap<RequirementTest, ToolOutput>>,
 }
 
 /// All inputs that decide the result of a test.
@@ -45,11 +45,11 @@ impl<'a> Prerequisites<'a> {
     ) -> impl Iterator<Item = (&'b Require, String)> + use<'a, 'b> {
         definition.requires.iter().filter_map(move |require| {
             let sentence = match self.run_test(definition, require) {
-                ToolOutcome::Ended { status, .. } if status.success() => return None,
-                ToolOutcome::Ended { .. } => {
+                ToolOutput::Ended { status, .. } if status.success() => return None,
+                ToolOutput::Ended { .. } => {
                     format!("{} is missing. {}", require.name, require.hint)
                 }
-                ToolOutcome::Unfinished(reason) => format!(
+                ToolOutput::Unfinished(reason) => format!(
                     "{} may be missing, because its test `{}` {reason}. {}",
                     require.name, require.test, require.hint
                 ),
@@ -58,7 +58,7 @@ impl<'a> Prerequisites<'a> {
         })
     }
 
-    fn run_test(&self, definition: &Definition, require: &Require) -> ToolOutcome {
+    fn run_test(&self, definition: &Definition, require: &Require) -> ToolOutput {
         let test = RequirementTest {
             command: require.test.clone(),
             folder: definition.folder.clone(),

@@ -16,7 +16,7 @@ use dyno_launch::folder::{make, user};
 use dyno_launch::guard::Guard;
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::{ToolCommand, ToolEnd, ToolOutcome, duration_text};
+use dyno_launch::tool::{ToolCommand, ToolExit, ToolOutput, duration_text};
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::may_make_groups;
 use dyno_report::validation;
@@ -172,10 +172,10 @@ impl Bench<'_> {
         let log = Log::anonymous(environment.secret_values())?;
         let tool = ToolCommand { command, folder, environment, deadline };
         Ok(match tool.run(&log, &self.supervision, &mut |_| {})? {
-            ToolEnd::Ended { status, .. } if status.success() => Ok(()),
-            ToolEnd::Ended { status, .. } => Err(format!("{status}: {}", log.tail(5))),
-            ToolEnd::Interrupted => anyhow::bail!("--verdicts: interrupted"),
-            ToolEnd::TimedOut | ToolEnd::TooMuchOutput => {
+            ToolExit::Ended { status, .. } if status.success() => Ok(()),
+            ToolExit::Ended { status, .. } => Err(format!("{status}: {}", log.tail(5))),
+            ToolExit::Interrupted => anyhow::bail!("--verdicts: interrupted"),
+            ToolExit::TimedOut | ToolExit::TooMuchOutput => {
                 Err(format!("had not ended after {}:\n{}", duration_text(deadline), log.tail(5)))
             }
         })
@@ -231,7 +231,7 @@ impl Bench<'_> {
             };
             let is_installed = tool(test).read_output(&self.supervision);
             let is_installed =
-                matches!(is_installed, ToolOutcome::Ended { status, .. } if status.success());
+                matches!(is_installed, ToolOutput::Ended { status, .. } if status.success());
             if !is_installed {
                 missing.push((runtime, format!("`{test}` failed. {hint}")));
             } else if let Err(problem) =
