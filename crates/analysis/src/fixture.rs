@@ -238,7 +238,7 @@ pub fn record_with_threads(threads: &[(u64, u64)]) -> LoadRecord {
     record
 }
 
-/// Returns a later part of a run, from a start on.
+/// Returns a later part of a run, beginning with a start.
 pub fn resumption(
     run: &Run,
     from_start: usize,

@@ -66,10 +66,10 @@ pub struct Connections {
     pub opened: u64,
     pub closed_by_server: u64,
     pub closed_by_us: u64,
-    /// Connections with received bytes that answer no request. Each was closed at once.
+    /// Connections with received bytes that answer no request. Each was closed immediately.
     pub unsolicited: u64,
     /// Complete responses that had been counted on those connections before. Their requests are
-    /// unknown. `None`: there was no such connection, or the archive is older.
+    /// unknown. `None`: no such connection, or an older archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsolicited_after: Option<u64>,
     /// Requests of HTTP/1.1 that were asked for again because the server ended their pipeline in

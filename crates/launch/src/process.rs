@@ -26,9 +26,9 @@ use crate::minder::{self, Descendants, MindedCommand, StartError};
 use crate::supervision::Patience;
 use crate::sys::{self, ChildSetup};
 
-/// Environment variable with the marker of a start, which is one launch of a server. The guard finds
-/// the processes of the start by it, even if they left their session and there is no control group.
-/// Its value, the *cookie*, is the name of the start's workspace.
+/// Environment variable with the marker of a start, which is one launch of a server. The guard
+/// finds the processes of the start by it, even if they left their session and there is no control
+/// group. Its value, the *cookie*, is the name of the start's workspace.
 pub const COOKIE: &str = "DYNO_START";
 
 /// Name of the file in the working folder with the output of a subject.

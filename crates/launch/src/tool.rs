@@ -223,7 +223,8 @@ impl ServerCommand {
     /// Runs the command. Returns how long it took, in nanoseconds.
     ///
     /// # Errors
-    /// The command failed; as the end of a sentence, with the last lines of its output.
+    /// The command failed; the message follows the command's name, and has the last lines of
+    /// output.
     pub fn run(&self, supervision: &Supervision<'_>) -> Result<u64, String> {
         let ServerCommand { command, folder, environment, deadline, network } = self;
         let log = Log::anonymous(environment.secret_values())
@@ -260,7 +261,8 @@ mod tests {
     fn ask(command: &str, deadline: Duration, interrupts: &Interrupts) -> ToolOutput {
         let root = tempfile::tempdir().unwrap();
         let environment = Environment::for_tool(&DynoVariables::read(), &[], root.path());
-        // The guard of a test is this test program, which ends at once with the unknown argument.
+        // The guard of a test is this test program, which ends immediately with the unknown
+        // argument.
         let guard = Guard::start().unwrap();
         let tool =
             ToolCommand { command, folder: root.path(), environment: &environment, deadline };

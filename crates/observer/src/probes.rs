@@ -40,7 +40,7 @@ impl Probes {
     /// is attached to processes, or none is available.
     ///
     /// # Errors
-    /// Too many processes are monitored already; as a sentence.
+    /// Too many processes are monitored already; message for the user.
     pub fn attach(
         &self,
         requested: &BTreeSet<Probe>,
@@ -62,8 +62,8 @@ impl Probes {
         RequestedProbes { attached, refused }
     }
 
-    /// Returns why a probe is unavailable. An observer without eBPF is loaded, too. It counts system
-    /// calls and refuses all other probes. `None`: the probe is available.
+    /// Returns why a probe is unavailable. An observer without eBPF is loaded, too. It counts
+    /// system calls and refuses all other probes. `None`: the probe is available.
     fn probe_refusal(&self, probe: Probe) -> Option<RefusedProbe> {
         let refusal = match probe {
             Probe::Profile => self.profile_refusal.as_ref(),
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn unavailable_probe_is_refused_with_its_reason() {
-        let reason = "this user may not";
+        let reason = "permission denied";
         let refusal = Refusal { reason: reason.into(), hint: "Be root." };
         let probes = Probes { observer: Some(Err(refusal)), profile_refusal: None };
         let used = probes.probes_use(&[Probe::KernelStamps, Probe::States].into());

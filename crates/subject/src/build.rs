@@ -49,7 +49,7 @@ struct Receipt {
 /// build prints.
 ///
 /// # Errors
-/// A sentence with the end of the build's output.
+/// Message for the user, with the end of the build's output.
 pub fn build(
     definition: &Definition,
     cache: &Path,
@@ -318,7 +318,8 @@ fn first_line(output: &str) -> Option<&str> {
 /// tools, and names, contents and executable bits of the inputs.
 ///
 /// # Errors
-/// An input cannot be read or is refused, or a tool does not report its version; as a sentence.
+/// An input cannot be read or is refused, or a tool does not report its version; message for the
+/// user.
 pub fn input_key(
     definition: &Definition,
     spec: &BuildSpec,

@@ -193,7 +193,7 @@ fn groups_finding(facts: &Facts) -> Finding {
             (CgroupVersion::None, _) => "none with the cpu and memory controllers".into(),
             (version, true) => format!("{}, usable", version.name()),
             (version, false) => format!(
-                "{}, but this user may not create groups: no limits, and no exact CPU and memory \
+                "{}, but this user cannot create groups: no limits, and no exact CPU and memory \
                  of a subject",
                 version.name()
             ),

@@ -17,7 +17,7 @@ use dyno_subject::definition::Definition;
 
 use super::prepare::{PreparedRun, build_all};
 use crate::cli::RunArgs;
-use crate::exit::bad;
+use crate::exit::usage_error;
 use crate::progress::Progress;
 use crate::this_machine;
 
@@ -44,7 +44,7 @@ impl DifferencePolicy {
             .map(|d| format!("  {}: {} then, {} now", d.name, d.before, d.now))
             .collect();
         let path = crate::terminal::quote(&path.display().to_string());
-        Err(bad(format!(
+        Err(usage_error(format!(
             "{path}: cannot be resumed as the same experiment:\n{}\nhint: restore these, begin a \
              new run, or let the report mark both parts with: dyno run --resume {path} --anyway",
             items.join("\n")
@@ -55,7 +55,7 @@ impl DifferencePolicy {
 /// Checks that a run has the format of this version and comes from a suite without revisions.
 fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
     if run.header.schema != SCHEMA {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "{}: cannot be resumed: it was written in format {:?}, this version writes \
              {SCHEMA:?}\nhint: begin a new run",
             path.display(),
@@ -63,14 +63,14 @@ fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
         )));
     }
     if !run.header.plan.suite.is_from_file() {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "{}: cannot be resumed: it was written by --save and is not a run of a suite\nhint: \
              measure again, with --save for another archive",
             path.display()
         )));
     }
     if run.header.plan.subjects.iter().any(|subject| subject.revision.is_some()) {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "{}: cannot be resumed: it compares revisions, whose work trees are removed\nhint: \
              compare them again with dyno compare --rev",
             path.display()

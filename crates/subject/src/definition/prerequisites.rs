@@ -32,7 +32,7 @@ impl<'a> Prerequisites<'a> {
         Prerequisites { supervision, results: RefCell::default() }
     }
 
-    /// Returns the first unmet need of a definition, as a sentence with a hint.
+    /// Returns the first unmet need of a definition; message for the user, with a hint.
     #[must_use]
     pub fn unmet_need(&self, definition: &Definition) -> Option<String> {
         self.unmet_needs(definition).next().map(|(_, sentence)| sentence)
@@ -91,7 +91,8 @@ mod tests {
                     \"true\", inputs = [], env = { CHOOSES = \"another\" } }\n";
         std::fs::write(folder.join("subject.toml"), file).unwrap();
         let plain = Definition::read(&folder).unwrap();
-        // The guard of a test is this test program, which ends at once with the unknown argument.
+        // The guard of a test is this test program, which ends immediately with the unknown
+        // argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
         let supervision = Supervision { guard: &guard, interrupts: &interrupts };
         let prerequisites = Prerequisites::new(&supervision);

@@ -21,7 +21,7 @@ pub struct Require {
     pub name: String,
     /// A shell command that succeeds if the requirement is met.
     pub test: String,
-    /// A sentence that says how to meet it.
+    /// Instruction how to meet it.
     pub hint: String,
     /// Debian package that provides it.
     pub debian: Option<String>,
