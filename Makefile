@@ -22,8 +22,8 @@ demo:
 	./scripts/setup demo
 	dyno=$$(./scripts/built -p dyno) || exit; "$$dyno" run suites/hello.toml || [ $$? -eq 1 ]
 
-# A failure does not stop the remaining checks. The end of the output lists failures, and checks that
-# could not run on this machine.
+# A failure does not stop the remaining checks. The end of the output lists failures, and checks
+# that could not run on this machine.
 test:
 	./scripts/setup test
 	MAKE="$(MAKE)" ./scripts/test

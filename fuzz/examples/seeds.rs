@@ -1,5 +1,6 @@
 //! Writes the seeds of all targets: small valid inputs, so that fuzzing reaches deep code quickly.
-//! Run `cargo run --example seeds` in this folder after a target has changed how it reads its input.
+//! Run `cargo run --example seeds` in this folder after a target has changed how it reads its
+//! input.
 
 #[path = "../../crates/wire/tests/talk/mod.rs"]
 mod talk;

@@ -1,5 +1,5 @@
-//! Any bytes as header blocks: the decoder never panics, and decoded fields are equal after they are
-//! encoded and decoded again.
+//! Any bytes as header blocks: the decoder never panics, and decoded fields are equal after they
+//! are encoded and decoded again.
 #![no_main]
 
 use dyno_wire::h2::hpack::{Decoder, Encoder, huffman};

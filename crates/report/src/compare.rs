@@ -328,7 +328,9 @@ fn verdict_table(compared: &ComparisonResult) -> Markup {
         h2 { "By metric" }
         div.scroll { table {
             thead {
-                tr { @for (i, name) in COLUMNS.iter().enumerate() { th.n[is_number(i)] { (name) } } }
+                tr {
+                    @for (i, name) in COLUMNS.iter().enumerate() { th.n[is_number(i)] { (name) } }
+                }
             }
             tbody { @for row in &compared.rows {
                 tr {

@@ -193,9 +193,9 @@ fn describe_reruns(plan: &Plan) -> Option<String> {
 
 fn describe_sharing(plan: &Plan) -> Option<String> {
     if plan.arms.iter().any(|arm| !arm.conditions.placement.is_disjoint()) {
-        return Some("subjects and generator share CPUs, so each slows the other. Use a machine with more CPUs, \
-             or separate them (cpuset under [limits])"
-                .into(),);
+        let text = "subjects and generator share CPUs, so each slows the other. Use a machine with \
+                    more CPUs, or separate them (cpuset under [limits])";
+        return Some(text.into());
     }
     let effect = match plan.load.priority {
         Priority::Normal => "so each slows the other",

@@ -66,9 +66,9 @@ fn effects_title(factor: Option<&str>) -> String {
 }
 
 const EFFECTS: &str = "Dots: pairs of launches of one block. Lines: the 95 % interval of their \
-                       ratio, with five or more pairs. 1: no change. Grey: the noise floor. Smaller \
-                       differences are missed in more than one of five comparisons. Verdicts are \
-                       corrected for all rows together.";
+                       ratio, with five or more pairs. 1: no change. Grey: the noise floor. \
+                       Smaller differences are missed in more than one of five comparisons. \
+                       Verdicts are corrected for all rows together.";
 
 /// Indexes of the [`COLUMNS`] that hold numbers. [`table`] marks such columns with a leading `#`.
 const NUMBERS: std::ops::RangeInclusive<usize> = 3..=6;
