@@ -1,13 +1,13 @@
 # make demo   build dyno, run the demo suite on this machine, print the path of its report
-# make test   everything that must hold before a change lands
-# make bench  dyno beside its peers, alternating, on separate CPUs (BENCH="keep-alive tls" for parts
-#             of it)
+# make test   run every check that a change must pass
+# make bench  compare dyno with other load generators, alternating, on separate CPUs
+#             (BENCH="keep-alive tls": only these benchmarks)
 # make lint   formatting, clippy, types, purity, the viewer's lints and unit tests
-# make nightly  the property tests with new random inputs (NIGHTLY_CASES=2000 each); what fails is
-#             kept beside the tests
-# make fuzz   each fuzz target for a minute (FUZZ_SECONDS=60, FUZZ_TARGETS="hpack worker"); needs a
-#             nightly compiler and cargo-fuzz
-# make mutants  which small changes of the code no test notices (SHARD=0/40: every 40th;
+# make nightly  run the property tests with new random inputs (NIGHTLY_CASES=2000 each); failing
+#             inputs are stored next to the tests
+# make fuzz   run each fuzz target for a minute (FUZZ_SECONDS=60, FUZZ_TARGETS="hpack worker");
+#             needs a nightly compiler and cargo-fuzz
+# make mutants  find small changes of the code that no test detects (SHARD=0/40: every 40th;
 #             AREAS="analysis wire"); needs cargo-mutants
 
 FUZZ_SECONDS ?= 60
@@ -17,14 +17,13 @@ FUZZ_SECONDS ?= 60
 dyno:
 	@./scripts/built -p dyno
 
-# Status 1 says that some steps are not valid, which the report explains; it is no reason to hide
-# the report.
+# Exit status 1 means that some steps are not valid. The report explains why, so make succeeds.
 demo:
 	./scripts/setup demo
 	dyno=$$(./scripts/built -p dyno) || exit; "$$dyno" run suites/hello.toml || [ $$? -eq 1 ]
 
-# What fails keeps nothing else from running, and is named at the end, as is what this machine
-# cannot check.
+# A failure does not stop the remaining checks. The end of the output lists failures, and checks
+# that could not run on this machine.
 test:
 	./scripts/setup test
 	MAKE="$(MAKE)" ./scripts/test
@@ -40,14 +39,13 @@ lint: web
 	RUSTDOCFLAGS="-D warnings" \
 		cargo doc --workspace --no-deps --document-private-items --locked --quiet
 	./scripts/pure
-	# The fuzz targets stand outside of the workspace; without libFuzzer itself any compiler can
-	# check them.
+	# The fuzz targets are not in the workspace. Without libFuzzer a stable compiler can check them.
 	CUSTOM_LIBFUZZER_PATH=none/libfuzzer.a \
 		cargo check --manifest-path fuzz/Cargo.toml --bins --locked --quiet
 	cd web && npm run --silent check && npm run --silent lint && npm run --silent unit && \
 		npm run --silent build
 	git diff --exit-code --stat crates/report/viewer || \
-		(echo "the viewer was stale; commit the fresh one" >&2; exit 1)
+		(echo "crates/report/viewer was stale: commit the rebuilt viewer" >&2; exit 1)
 
 web: web/node_modules/.installed
 
@@ -59,7 +57,7 @@ bench:
 	./scripts/setup bench
 	./benches/side-by-side $(BENCH)
 
-# The seeds lie in fuzz/corpus; what is found besides goes there, too, and is not committed.
+# The seeds are in fuzz/corpus. Fuzzing adds inputs there, which are not committed.
 # FUZZ_TARGETS="hpack worker": only these.
 FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 
@@ -70,7 +68,7 @@ fuzz:
 		(echo "fuzz: needs cargo-fuzz: cargo install cargo-fuzz" >&2; exit 1)
 	./scripts/fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
-# All of it is some six thousand changes, and hours: a shard is a sample that is fair to every file.
+# All mutants are some six thousand changes, and take hours. A shard is a sample over all files.
 SHARD ?= 0/40
 
 mutants:

@@ -1,6 +1,6 @@
-//! Writes the seeds of all targets: small inputs that are right, so that fuzzing begins deep
-//! inside. `cargo run --example seeds` in this folder, after what a target makes of its input has
-//! changed.
+//! Writes the seeds of all targets: small valid inputs, so that fuzzing reaches deep code quickly.
+//! Run `cargo run --example seeds` in this folder after a target has changed how it reads its
+//! input.
 
 #[path = "../../crates/wire/tests/talk/mod.rs"]
 mod talk;
@@ -42,8 +42,8 @@ fn bytes(steps: &[Step]) -> Vec<u8> {
     steps.iter().flat_map(said).collect()
 }
 
-/// Answers of HTTP/1.x: what is tolerated on purpose, and close by what is not. They go before
-/// whether a HEAD was asked and the length of the pieces.
+/// HTTP/1.x responses: tolerated deviations, and similar ones that are refused. Two bytes precede
+/// each: the kind of the request, and the length of the pieces.
 fn messages() {
     let answer = |name: &str, text: &str| {
         write("h1_response", name, &[&[0, 5][..], text.as_bytes()].concat())
@@ -70,7 +70,8 @@ fn messages() {
     );
 }
 
-/// Writes answers of servers to a client with these two bytes' settings and requests.
+/// Writes responses of servers. Three bytes precede them: the client's settings, its requests, and
+/// the length of the pieces.
 fn clients() {
     let client = |name: &str, own: u8, requests: u8, steps: &[Step]| {
         write("h2_client", name, &[&[own, requests, 7][..], &bytes(steps)].concat());
@@ -138,7 +139,7 @@ fn clients() {
             head(3, 204, END_STREAM),
         ],
     );
-    // Stream 1 is given up when its head comes.
+    // Stream 1 is cancelled when its head arrives.
     client(
         "given-up",
         0,
@@ -181,7 +182,7 @@ fn servers() {
     );
 }
 
-/// Header blocks, each behind its length.
+/// Header blocks, each preceded by its length.
 fn blocks() {
     let mut encoder = Encoder::new();
     let mut all = vec![64];
@@ -202,7 +203,7 @@ fn blocks() {
     write("hpack", "blocks", &all);
 }
 
-/// Requests of HTTP/1.1, behind the size of the pieces in which they come.
+/// HTTP/1.1 requests, preceded by the size of the pieces in which they arrive.
 fn requests() {
     let request =
         |name: &str, text: &str| write("h1_request", name, &[&[7][..], text.as_bytes()].concat());
@@ -226,8 +227,8 @@ fn requests() {
     );
 }
 
-/// Answers of HTTP/1.1, behind what was asked (0: anything, 1: HEAD, 2: an upgrade) and the size of
-/// the pieces in which they come.
+/// HTTP/1.1 responses. Two bytes precede each: the kind of the request (0: any, 1: HEAD, 2: an
+/// upgrade), and the size of the pieces in which the response arrives.
 fn responses() {
     let response = |name: &str, asked: u8, text: &str| {
         write("h1_response", name, &[&[asked, 7][..], text.as_bytes()].concat());
@@ -308,7 +309,7 @@ struct Streams {
 }
 
 impl World {
-    /// Nothing goes wrong.
+    /// Nothing fails.
     const GOOD: World = World {
         connections: 3,
         pipeline: 0,
@@ -332,7 +333,7 @@ impl World {
         let mut out = 1u64.to_le_bytes().to_vec();
         out.extend([self.connections, self.pipeline]);
         out.extend(self.rate.map_or(vec![0], |rate| [&[1][..], &rate.to_le_bytes()].concat()));
-        // Poisson, where there is a rate.
+        // Poisson, if there is a rate.
         out.push(1);
         out.extend(maybe(self.total));
         out.extend(maybe(self.per_connection));
@@ -347,7 +348,7 @@ impl World {
                 out.extend(streams.window.to_le_bytes());
                 out.push(20);
                 out.extend(streams.body.to_le_bytes());
-                // The answer is as long as the request.
+                // The response is as long as the request.
                 out.extend(streams.body.to_le_bytes());
                 out.extend([streams.turn_away, streams.page]);
             }
@@ -385,7 +386,7 @@ fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// The suites that dyno brings along, and every table of a suite that they leave out.
+/// The suites that come with dyno, and all tables that they do not use.
 fn suites() {
     for entry in fs::read_dir(repository().join("suites")).unwrap() {
         let path = entry.unwrap().path();
@@ -425,8 +426,8 @@ timeout = "1s"
     );
 }
 
-/// Trials of the golden runs, of this format and of the one before, without most of their
-/// intervals' histograms.
+/// Trials of golden runs, in the current format and in version 1, without most of the histograms of
+/// their intervals.
 fn trials() {
     for (name, path) in
         [("now", "hello/run/trials/0000.json"), ("v1", "archive-v1/trials/0000.json")]
@@ -438,7 +439,7 @@ fn trials() {
     }
 }
 
-/// Lists are cut to two: more of the same teach a fuzzer nothing.
+/// Truncates lists to two elements, because more elements do not help a fuzzer.
 fn shorten(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Array(list) => {
@@ -450,7 +451,7 @@ fn shorten(value: &mut serde_json::Value) {
     }
 }
 
-/// Other tools' formats, behind the number of the format.
+/// Texts in formats of other tools, each preceded by the number of the format.
 fn imports() {
     let import = |name: &str, format: u8, text: &str| {
         write("imports", name, &[&[format][..], text.as_bytes()].concat());

@@ -1,8 +1,7 @@
-//! Any change to a run's archive: it is refused, or the whole of analysis and every form of the
-//! report get through it.
+//! Any change to a run's archive: it is refused, or the analysis and all report formats succeed.
 //!
-//! The bytes are three JSON texts, by NUL: what is put over run.json, a start and a trial of the
-//! golden run, key by key.
+//! The input is three JSON texts, separated by NUL. They are merged, key by key, into run.json, a
+//! start and a trial of the golden run.
 #![no_main]
 
 use std::fs;
@@ -44,7 +43,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Objects key by key, lists place by place; anything else is replaced.
+/// Merges objects key by key and lists element by element. Other values are replaced.
 fn put_over(value: &mut Value, patch: Value) {
     match (value, patch) {
         (Value::Object(value), Value::Object(patch)) => {

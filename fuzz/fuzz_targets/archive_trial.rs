@@ -1,5 +1,5 @@
-//! Any bytes: a trial of an archive is read or refused; what is read is written and read again the
-//! same.
+//! Any bytes: a trial of an archive is read or refused. A trial that was read is equal after it is
+//! written and read again.
 #![no_main]
 
 use dyno_archive::TrialRecord;

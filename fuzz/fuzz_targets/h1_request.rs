@@ -1,4 +1,5 @@
-//! Any bytes, cut anywhere: the server half never panics, and finds the same requests.
+//! Any bytes, cut anywhere: the server half never panics, and its requests do not depend on the
+//! cuts.
 #![no_main]
 
 use dyno_wire::h1::Http1Error;

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 #[derive(Debug, PartialEq)]
 enum Seen {
     Head(u16),
-    /// All later bytes are another protocol's.
+    /// All later bytes belong to another protocol.
     Upgraded(u16),
     Body(Vec<u8>),
     End,

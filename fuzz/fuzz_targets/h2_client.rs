@@ -1,5 +1,5 @@
-//! Any bytes, cut anywhere, while streams are open: the client never panics, keeps to RFC 9113 and
-//! its own contract, and sees and says the same however they are cut.
+//! Any bytes, cut anywhere, while streams are open: the client never panics, and conforms to RFC
+//! 9113 and to its own contract. Its events and output do not depend on the cuts.
 #![no_main]
 
 #[path = "../../crates/wire/tests/talk/mod.rs"]

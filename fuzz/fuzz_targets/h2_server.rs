@@ -1,4 +1,5 @@
-//! Any bytes, cut anywhere: the server half of HTTP/2 never panics, and responses alike.
+//! Any bytes, cut anywhere: the server half of HTTP/2 never panics, and its responses do not depend
+//! on the cuts.
 #![no_main]
 
 use dyno_wire::h2::frame::PREFACE;

@@ -1,5 +1,5 @@
-//! Any bytes as header blocks: the decoder never panics, and what it reads is read again from what
-//! the encoder makes of it.
+//! Any bytes as header blocks: the decoder never panics, and decoded fields are equal after they
+//! are encoded and decoded again.
 #![no_main]
 
 use dyno_wire::h2::hpack::{Decoder, Encoder, huffman};
@@ -14,7 +14,7 @@ fn decode(decoder: &mut Decoder, block: &[u8]) -> Option<Vec<Field>> {
         decoder.decode(block, |name, value| fields.push((name.to_vec(), value.to_vec()))).is_ok(),
     );
     if is_right && decoder.generation() == before {
-        // It left the table as it was, so it says the same again.
+        // The block did not change the table, so it decodes to the same fields again.
         let mut again = Vec::new();
         assert_eq!(
             decoder.decode(block, |name, value| again.push((name.to_vec(), value.to_vec()))),
@@ -25,7 +25,7 @@ fn decode(decoder: &mut Decoder, block: &[u8]) -> Option<Vec<Field>> {
     is_right.then_some(fields)
 }
 
-/// Each block comes after its length.
+/// Each block is preceded by its length.
 fn blocks(mut bytes: &[u8], limit: u32) -> Vec<Vec<Field>> {
     let mut decoder = Decoder::new(limit);
     let mut lists = Vec::new();

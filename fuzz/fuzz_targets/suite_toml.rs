@@ -1,5 +1,5 @@
-//! Any text: a suite is read or refused with a message, as it is and with each of its profiles,
-//! never a panic.
+//! Any text: a suite is read, or refused with a message, without a profile and with each of its
+//! profiles. Nothing panics.
 #![no_main]
 
 use std::path::Path;

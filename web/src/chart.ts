@@ -90,8 +90,8 @@ export class Chart {
   }
 
   /**
-   * Draws the chart for paper or for the screen. For paper it draws at once, because the browser
-   * lays out the printed page when this returns.
+   * Draws the chart for paper or for the screen. For paper it draws immediately, because the
+   * browser lays out the printed page when this returns.
    */
   setPrinting(printing: boolean): void {
     this.isStale = true;

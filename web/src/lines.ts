@@ -199,7 +199,7 @@ export const overTime: Figure = {
         type: "value",
         min: 0,
         max: lastStart,
-        name: "since the load began",
+        name: "time since the load began",
         nameLocation: "middle",
         nameGap: 26,
         axisLabel: { formatter: axisSeconds, hideOverlap: true, showMaxLabel: false },

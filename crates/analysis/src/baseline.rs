@@ -79,7 +79,7 @@ pub struct PairEstimate {
     pub unit: PairUnit,
     /// Interval that holds for all pairs of subjects of this step at once in 19 of 20 runs
     /// (Bonferroni; Dunn, "Multiple comparisons among means", 1961). If it excludes 1, all pairs
-    /// tested together (Holm) differ significantly. `None`: it is unbounded.
+    /// tested together (Holm) differ significantly. `None`: unbounded.
     pub interval_of_all: Option<(f64, f64)>,
     /// Whether the interval is to hold at every look and the pairs are visibly skewed. It then
     /// holds less often than stated.

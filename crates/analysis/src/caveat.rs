@@ -283,9 +283,9 @@ codes! {
     ThermalThrottling = "thermal_throttling" in Machine,
     /// Some counters of the server could not be read here; they are empty.
     NotMeasured = "not_measured" in Server,
-    /// System calls per request were not counted; the message says why.
+    /// System calls per request were not counted; the message gives the reason.
     SyscallsNotMeasured = "syscalls_not_measured" in Server,
-    /// The metrics of the server's runtime are not known; the message says why.
+    /// The metrics of the server's runtime are not known; the message gives the reason.
     RuntimeNotMeasured = "runtime_not_measured" in Server,
     /// A requested probe could not run here; its values are empty.
     ProbeRefused = "probe_refused" in Server,

@@ -283,7 +283,7 @@ pub(crate) fn duet_caveat(duet: &DuetResult) -> Caveat {
 pub(crate) fn idle_cpus_caveat(duet: &DuetResult, server: &ServerUse) -> Option<Caveat> {
     /// Minimum share of the CPUs that counts as full.
     const FULL_SHARE: f64 = 0.9;
-    /// Context switches per request from which on wake-ups are a part of its cost.
+    /// Minimum context switches per request at which wake-ups are a part of its cost.
     const MIN_SWITCHES: f64 = 0.2;
     let allowed = Some(server.cpu_allowed_s? / server.window_s).filter(|cpus| *cpus > 0.0)?;
     let (used, switches) = (duet.cpus? / allowed, server.per_request.context_switches?);

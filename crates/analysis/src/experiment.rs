@@ -42,7 +42,7 @@ pub struct Effect {
     pub to: String,
     /// Planned differences between the two; empty: they are twins.
     pub changed: Vec<ConditionChange>,
-    /// The only difference between the two, in words; `None`: there is none, there are several, or
+    /// The only difference between the two, in words; `None`: no difference, several ones, or
     /// `fixed_order`.
     pub because: Option<String>,
     /// Whether a limit in which the two differ could not be set in a start of one of them. They may

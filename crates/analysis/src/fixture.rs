@@ -72,7 +72,7 @@ pub fn record(responses: u64) -> LoadRecord {
         connection_failures: BTreeMap::new(),
         samples: Vec::new(),
         runtime: Vec::new(),
-        probes: dyno_archive::probe::ProbesUse::default(),
+        probes: dyno_archive::probe::RequestedProbes::default(),
         server_failure: None,
         cut_short: false,
         silences: Some(Vec::new()),
@@ -238,7 +238,7 @@ pub fn record_with_threads(threads: &[(u64, u64)]) -> LoadRecord {
     record
 }
 
-/// Returns a later part of a run, from a start on.
+/// Returns a later part of a run, beginning with a start.
 pub fn resumption(
     run: &Run,
     from_start: usize,

@@ -137,7 +137,7 @@ fn loads_of_start<'a>(run: &'a Run, start: &StartRecord) -> Vec<Load<'a>> {
 }
 
 /// Returns when the first load began whose responses are not counted: of a profile or a search,
-/// after the trial before it, or of the price of probes, before all trials. `None`: there is none.
+/// after the trial before it, or of the price of probes, before all trials. `None`: no such load.
 fn first_uncounted_load(run: &Run, start: &StartRecord, part: &PartStart) -> Option<u64> {
     let price = part.probe_price.as_ref().map(|_| 0);
     let trial = |index: usize| {

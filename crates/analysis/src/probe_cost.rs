@@ -17,7 +17,7 @@ pub struct PriceResult {
     pub throughput: Repeated,
     /// The server's CPU time per complete response.
     pub cpu_per_request: Repeated,
-    /// Reason why there is no price; `None`: there is one.
+    /// Reason why the price is unknown; `None`: known.
     pub failure: Option<String>,
 }
 

@@ -54,7 +54,7 @@ pub struct Flame {
     pub samples: u64,
     /// Samples that were lost for lack of room.
     pub lost: u64,
-    /// Time that all samples stand for: CPU time, or waiting time of threads.
+    /// Time that all samples represent: CPU time, or waiting time of threads.
     pub seconds: f64,
     /// Time per complete response.
     pub us_per_request: Option<f64>,
@@ -66,7 +66,7 @@ pub struct Flame {
     /// Nodes depth first, each before its callees; invisibly small ones are left out.
     pub nodes: Vec<Node>,
     /// Difference of each node in time per response from another profile: −3 (much less) to 3 (much
-    /// more). 0: no difference that the samples could show. `None`: there is no other profile.
+    /// more). 0: no difference that the samples could show. `None`: no other profile.
     pub levels: Option<Vec<i8>>,
     /// Functions by own samples, the most first.
     pub hottest: Vec<HotFunction>,

@@ -102,8 +102,8 @@ impl Ranking {
     /// above all that are significantly below it. `None`: too few values.
     ///
     /// Tests are corrected for all pairs, so the ranges hold together at the level of one interval,
-    /// from five launches on (Al Mohamad, Goeman and van Zwet, "Simultaneous confidence intervals
-    /// for ranks with application to ranking institutions", 2022).
+    /// with five or more launches (Al Mohamad, Goeman and van Zwet, "Simultaneous confidence
+    /// intervals for ranks with application to ranking institutions", 2022).
     #[must_use]
     pub fn places(&self) -> Vec<Option<PlaceRange>> {
         let ranked =

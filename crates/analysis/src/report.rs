@@ -120,7 +120,7 @@ pub struct RunFacts {
     /// the CPUs of the first block.
     pub swaps_cpus: bool,
     pub markers: Vec<plan::Marker>,
-    /// Objective of servers at the rates of open loops, as written; `None`: there is none.
+    /// Objective of servers at the rates of open loops, as written; `None`: no objective.
     pub objective: Option<String>,
     pub cost: Option<plan::Cost>,
     pub suite_source: String,

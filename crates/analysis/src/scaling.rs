@@ -45,7 +45,7 @@ pub struct ScalingLevel {
     pub in_flight: u64,
     /// Median over the valid repeats.
     pub throughput_rps: f64,
-    /// Throughput by the law; `None`: there is none.
+    /// Throughput by the law; `None`: no fit.
     pub fitted_rps: Option<f64>,
     /// Measured throughput above the law, as a share of it.
     pub residual: Option<f64>,

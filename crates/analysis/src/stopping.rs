@@ -81,7 +81,12 @@ pub fn are_contaminated<'a>(
         })
         .collect();
     results.iter().any(|(launch, result)| is_contaminated(plan, *launch, result))
-        && !results.iter().any(|(_, result)| result.has_failure())
+        && !results.iter().any(|(_, result)| result.has_failure() || has_failed_warmup(result))
+}
+
+/// Whether requests of the warm-up failed. A re-run has a warm-up of its own, which may not fail.
+fn has_failed_warmup(result: &TrialResult) -> bool {
+    result.caveats.iter().any(|caveat| caveat.code == Code::WarmupFailures)
 }
 
 fn is_contaminated(plan: &Plan, launch: usize, result: &TrialResult) -> bool {
@@ -192,6 +197,9 @@ mod tests {
             failed.trials[0].load.intervals[0].outcomes.count(outcome);
             assert!(!are_rerun(&failed), "{} of a server would be lost", outcome.name());
         }
+        let mut failed = run.clone();
+        failed.trials[0].load.intervals[0].carried.count(Outcome::UnexpectedStatus);
+        assert!(!are_rerun(&failed), "a failure of the warm-up would be lost");
         let mut failed = run.clone();
         failed.trials[1].load.connections.unsolicited = 1;
         assert!(!are_rerun(&failed), "responses to no request would be lost");

@@ -60,7 +60,7 @@ pub struct SubjectResult {
     /// Limits as read back in its first start.
     pub limits: Vec<LimitReadBack>,
     pub conditions: ConditionsResult,
-    /// Reason why the subject does not take part; `None`: it does.
+    /// Reason why the subject was skipped; `None`: not skipped.
     pub skipped: Option<String>,
     /// Failures of its build and its starts, in order of time.
     pub failures: Vec<SubjectFailure>,
@@ -76,7 +76,7 @@ impl SubjectFailure {
 /// The conditions of an arm, as planned. The environment is left out, because it may hold secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ConditionsResult {
-    /// The arm's value on the varied scale, such as a number of CPUs; `None`: there is no scale.
+    /// The arm's value on the varied scale, such as a number of CPUs; `None`: no scale.
     pub level: Option<f64>,
     pub limits: plan::Limits,
     pub placement: plan::Placement,

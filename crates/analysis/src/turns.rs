@@ -9,7 +9,7 @@ use dyno_archive::{Interval, LoadRecord, Party, Phase, Sample};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A trial whose load took turns with those of other subjects that were up at the same time.
+/// A trial whose load took turns with those of other subjects that ran at the same time.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TurnsResult {
     /// Length of a turn.

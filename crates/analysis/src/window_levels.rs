@@ -226,7 +226,7 @@ pub(crate) fn fit(intervals: &[IntervalValues], values: &[f64]) -> Option<Fit> {
 /// for the rate, unless the others have [`MIN_RESPONSES`] responses.
 const MAX_EMPTY_SHARE: f64 = 0.2;
 
-/// Median number of responses per interval from which on an empty interval is not due to chance.
+/// Minimum median number of responses per interval at which an empty interval is not due to chance.
 const MIN_RESPONSES: f64 = 20.0;
 
 /// Returns the throughput of an interval with half a response, requests per second.

@@ -128,7 +128,7 @@ fn record(played: &SimulationResult) -> LoadRecord {
         connection_failures: report.connection_failures,
         samples: Vec::new(),
         runtime: Vec::new(),
-        probes: dyno_archive::probe::ProbesUse::default(),
+        probes: dyno_archive::probe::RequestedProbes::default(),
         server_failure: None,
         cut_short: false,
         silences: Some(report.silences),

@@ -36,8 +36,8 @@ pub struct Facts {
     /// Whether the kernel tracks connections over loopback (netfilter); `None`: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loopback_tracked: Option<bool>,
-    /// Connections that the kernel tracks at most, where it tracks loopback; `None`: it does not,
-    /// or that is not known.
+    /// Connections that the kernel tracks at most, where it tracks loopback; `None`: not
+    /// tracked, or unknown.
     #[serde(rename = "tracking_most", default, skip_serializing_if = "Option::is_none")]
     pub max_tracking_entries: Option<u64>,
     pub dyno_version: String,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::interval::Interval;
 use crate::machine::MachineUse;
 use crate::plan::{DriverKind, Priority};
-use crate::probe::ProbesUse;
+use crate::probe::RequestedProbes;
 use crate::runtime::RuntimeReading;
 use crate::sample::{Sample, ThreadUse};
 use crate::silence::Silence;
@@ -66,10 +66,10 @@ pub struct Connections {
     pub opened: u64,
     pub closed_by_server: u64,
     pub closed_by_us: u64,
-    /// Connections with received bytes that answer no request. Each was closed at once.
+    /// Connections with received bytes that answer no request. Each was closed immediately.
     pub unsolicited: u64,
     /// Complete responses that had been counted on those connections before. Their requests are
-    /// unknown. `None`: there was no such connection, or the archive is older.
+    /// unknown. `None`: no such connection, or an older archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsolicited_after: Option<u64>,
     /// Requests of HTTP/1.1 that were asked for again because the server ended their pipeline in
@@ -339,7 +339,7 @@ pub struct LoadRecord {
     /// Statistics of the subject's runtime, in order of time; empty: the runtime was not queried.
     pub runtime: Vec<RuntimeReading>,
     /// Probes that were attached in addition to those that always are.
-    pub probes: ProbesUse,
+    pub probes: RequestedProbes,
     /// Reason why the server's process ended or stopped responding during the load or right after
     /// it, in words.
     pub server_failure: Option<String>,

@@ -61,15 +61,15 @@ impl Probe {
     }
 }
 
-/// The requested probes.
+/// The requested probes: attached ones and refused ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProbesUse {
+pub struct RequestedProbes {
     pub attached: BTreeSet<Probe>,
     /// Probes that were not available, each with the reason.
     pub refused: Vec<RefusedProbe>,
 }
 
-impl ProbesUse {
+impl RequestedProbes {
     /// Moves a probe from the attached to the unavailable ones.
     pub fn refuse(&mut self, refused: Option<RefusedProbe>) {
         if let Some(refused) = refused {

@@ -25,7 +25,7 @@ pub struct StartRecord {
     /// archive is older, or nothing was loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_ns: Option<u64>,
-    /// Instant after its last part had ended, on the same clock; `None`: it has not ended, dyno was
+    /// Instant after its last part had ended, on the same clock; `None`: not ended, dyno was
     /// killed before that, or the archive is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_ns: Option<u64>,
@@ -236,7 +236,7 @@ pub struct Binary {
     /// Shared libraries that are mapped, by name of their file, in order.
     pub libraries: Vec<String>,
     /// Number of instructions in its code, in all and per extension of x86-64 (SSE3 and later).
-    /// Code that is selected at run time counts as well. `None`: it is no x86-64 program.
+    /// Code that is selected at run time counts as well. `None`: not an x86-64 program.
     pub instructions: Option<u64>,
     pub extensions: BTreeMap<String, u64>,
 }
@@ -375,7 +375,7 @@ pub struct LimitReadBack {
     #[serde(rename = "name")]
     pub kind: LimitKind,
     pub asked: String,
-    /// `None`: it could not be set here; `reason` says why.
+    /// `None`: it could not be set here; `reason` explains it.
     pub read_back: Option<String>,
     pub reason: Option<String>,
 }

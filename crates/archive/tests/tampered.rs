@@ -327,7 +327,7 @@ fn any_runtime_values_of_server_are_accepted() {
 }
 
 /// Why a copy of the golden run is refused whose start of trial 3 has these instants, relative to
-/// the beginning and to the end of the window of that trial; `None`: it is read.
+/// the beginning and to the end of the window of that trial; `None`: not refused.
 fn refusal_of_instants(began: Option<i64>, ended: Option<i64>) -> Option<String> {
     let folder = copied();
     let read = |file: &str| -> Value {

@@ -168,7 +168,7 @@ impl Contract {
 /// The reason why a contract cannot be used.
 #[derive(Debug)]
 pub enum ContractError {
-    /// There is no such contract, as a sentence.
+    /// There is no such contract; message for the user.
     NotFound(String),
     /// The contract has mistakes.
     Invalid(Box<FileError>),

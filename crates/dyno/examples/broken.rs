@@ -57,7 +57,7 @@ enum Ending {
     Cut,
     /// Sends nothing more, and reads until the client closes.
     StaySilent,
-    /// Resets at once.
+    /// Resets immediately.
     Reset,
     /// Resets once the sent bytes have arrived.
     ResetLater,

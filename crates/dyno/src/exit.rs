@@ -63,9 +63,12 @@ impl fmt::Display for BadInput {
 impl std::error::Error for BadInput {}
 
 /// Returns an error about the user's input. Its exit status is 2.
-pub fn bad(message: impl Into<String>) -> anyhow::Error {
+pub fn usage_error(message: impl Into<String>) -> anyhow::Error {
     BadInput(message.into()).into()
 }
+
+/// Former name, which `cmd/calibrate.rs` uses.
+pub use self::usage_error as bad;
 
 /// The error that standard output was closed before everything was written.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::exit::bad;
+use crate::exit::usage_error;
 use crate::result_file::{self, FileIdentity};
 
 /// Files by their identity, so that symbolic and hard links to them are recognised.
@@ -58,7 +58,7 @@ impl Inputs {
         };
         let input = self.0.iter().find(|(input_id, _)| is_written(input_id));
         match input {
-            Some((_, input)) => Err(bad(format!(
+            Some((_, input)) => Err(usage_error(format!(
                 "{}: an input would be overwritten ({})\nhint: give the output a file of its own",
                 output.display(),
                 input.display()

@@ -55,7 +55,7 @@ fn print_clap_message(message: &clap::Error) -> ExitCode {
             terminal::say(render(progress_style()).trim_end());
             Exit::Usage
         }
-        _ => print_error(&exit::bad(usage_error::message(message))),
+        _ => print_error(&exit::usage_error(usage_error::message(message))),
     };
     exit.into()
 }

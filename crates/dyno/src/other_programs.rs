@@ -8,7 +8,7 @@ use dyno_observer::proc::{self, ProcessSnapshot};
 use dyno_observer::{host, monotonic_ns};
 use dyno_report::format::whole_percent;
 
-use crate::exit::bad;
+use crate::exit::usage_error;
 
 /// Share of this machine's CPUs below which the machine is quiet.
 const QUIET_SHARE: f64 = 0.05;
@@ -203,7 +203,7 @@ fn wait(
     is_interrupted: &dyn Fn() -> bool,
 ) -> anyhow::Result<()> {
     if limit < QUIET_FOR {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "--wait-quiet {limit:?}: must be at least {QUIET_FOR:?}, the time for which the \
              machine has to be quiet\nhint: use --wait-quiet 5m"
         )));

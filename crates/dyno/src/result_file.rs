@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use dyno_launch::may_write;
 
-use crate::exit::bad;
+use crate::exit::usage_error;
 
 /// Maximum number of links in a chain (path_resolution(7)).
 const MAX_LINKS: usize = 40;
@@ -36,7 +36,8 @@ enum Target {
 /// Checks before the measurements that a file can be written, without changing it. `None`: the file
 /// is a pipe or a device.
 pub fn check(path: &Path) -> anyhow::Result<Option<FileIdentity>> {
-    try_check(path).map_err(|error| bad(format!("{}: cannot be written: {error}", path.display())))
+    try_check(path)
+        .map_err(|error| usage_error(format!("{}: cannot be written: {error}", path.display())))
 }
 
 fn try_check(path: &Path) -> io::Result<Option<FileIdentity>> {

@@ -43,8 +43,8 @@ pub const REPLY_BYTES: u64 = 256 * 1024;
 /// but delay the first request of a turn.
 pub const COMPLETIONS_PER_FLUSH: usize = 16;
 
-/// Size from which on a request may leave in several pieces, so that a response can arrive before
-/// its last piece has left.
+/// Minimum size at which a request may leave in several pieces, so that a response can arrive
+/// before its last piece has left.
 pub const LARGE_REQUEST_BYTES: usize = 4096;
 
 /// Time after the last response in which the generator checks for unsolicited bytes.

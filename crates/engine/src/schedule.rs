@@ -94,7 +94,7 @@ impl Schedule {
     #[must_use]
     pub fn slice(&self, now_ns: u64) -> Option<(u64, u64)> {
         match self {
-            Schedule::Sliced(slices) => Some(slices.next(now_ns)),
+            Schedule::Sliced(slices) => Some(slices.current_or_next(now_ns)),
             Schedule::Closed | Schedule::Open(_) => None,
         }
     }

@@ -31,7 +31,7 @@ impl Slices {
     /// Returns the start and end of the current slice of this load at `now_ns`, or of its next one.
     /// All values are nanoseconds since the load began.
     #[must_use]
-    pub fn next(&self, now_ns: u64) -> (u64, u64) {
+    pub fn current_or_next(&self, now_ns: u64) -> (u64, u64) {
         let round = now_ns / self.round_ns();
         let mut slices =
             [round, round + 1].into_iter().flat_map(|round| self.slices_in_round(round));
@@ -97,7 +97,7 @@ mod tests {
         fn next_returns_first_slice_not_over(loads in 1u32..5, seed: u64, now in 0u64..20_000) {
             for load in slices_of_all_loads(loads, seed) {
                 let listed = load.slices_between(0, 40_000).into_iter().find(|(_, end)| *end > now);
-                prop_assert_eq!(Some(load.next(now)), listed);
+                prop_assert_eq!(Some(load.current_or_next(now)), listed);
             }
         }
     }
@@ -106,7 +106,7 @@ mod tests {
     fn order_varies_by_round_and_repeats_by_seed() {
         let first_positions = |seed| {
             let slices = Slices { length_ns: 1, loads: 2, index: 0, seed };
-            (0..200).map(|round| slices.next(round * 4).0 % 4).collect::<Vec<_>>()
+            (0..200).map(|round| slices.current_or_next(round * 4).0 % 4).collect::<Vec<_>>()
         };
         assert_eq!(first_positions(7), first_positions(7));
         let ahead = first_positions(7).iter().filter(|position| **position == 0).count();

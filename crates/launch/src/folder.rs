@@ -161,7 +161,7 @@ fn owner(name: &str) -> Option<u32> {
 }
 
 /// Creates a permanent folder with its missing parents. Programs that are built there are run
-/// later, so the folder must belong to this user, and no other user may write to it.
+/// later, so the folder must belong to this user, and no other user can write to it.
 ///
 /// # Errors
 /// It cannot be created, or belongs to another user.
@@ -189,7 +189,7 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether every user may create files in a folder, such as the folder for temporary files.
+/// Whether every user can create files in a folder, such as the folder for temporary files.
 fn is_shared(folder: Option<&Path>) -> bool {
     folder.and_then(|f| std::fs::metadata(f).ok()).is_some_and(|m| m.mode() & 0o002 != 0)
 }
@@ -355,7 +355,8 @@ mod tests {
     #[test]
     fn temporary_folder_is_private_with_random_name() {
         let root = tempfile::tempdir().unwrap();
-        // The guard of a test is this test program, which ends at once with the unknown argument.
+        // The guard of a test is this test program, which ends immediately with the unknown
+        // argument.
         let guard = Guard::start().unwrap();
         let [folder, other] = [(); 2].map(|()| make_in(root.path(), "7", &guard).unwrap());
         assert_ne!(folder, other);

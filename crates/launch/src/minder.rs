@@ -69,7 +69,7 @@ pub(crate) enum Descendants {
 #[derive(Debug)]
 pub(crate) struct MindedCommand {
     /// The minder. It ends after the last descendant, with the command's own status. On SIGTERM it
-    /// kills all descendants at once.
+    /// kills all descendants immediately.
     minder: Child,
     /// Whether the minder was waited for. Its PID may then belong to another process.
     is_reaped: bool,

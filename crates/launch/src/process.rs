@@ -26,15 +26,16 @@ use crate::minder::{self, Descendants, MindedCommand, StartError};
 use crate::supervision::Patience;
 use crate::sys::{self, ChildSetup};
 
-/// Environment variable by which the guard finds the processes of a start, even if they left their
-/// session and there is no control group. Its value is the name of the start's workspace.
+/// Environment variable with the marker of a start, which is one launch of a server. The guard
+/// finds the processes of the start by it, even if they left their session and there is no control
+/// group. Its value, the *cookie*, is the name of the start's workspace.
 pub const COOKIE: &str = "DYNO_START";
 
 /// Name of the file in the working folder with the output of a subject.
 pub const LOG: &str = "subject.log";
 
 /// Prefix of the names of other files that dyno creates in the working folder.
-pub const OWN: &str = "dyno-";
+pub const RESERVED_PREFIX: &str = "dyno-";
 
 /// The signal that asks a subject to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -264,14 +265,14 @@ impl Process {
 
     /// Stops the subject like a service manager: sends the signal to all its processes, waits until
     /// the last has ended or the deadline has passed, then kills the remaining ones. `None`: the
-    /// first process had already ended. `patience`: bound of the wait, which the user may shorten.
+    /// first process had already ended. `patience`: returns how long to wait; Ctrl-C shortens it.
     pub fn stop(
         mut self,
         signal: Signal,
         deadline_ns: u64,
         patience: impl Fn() -> Patience,
     ) -> Option<StopRecord> {
-        self.end(signal, deadline_ns, patience)
+        self.stop_gracefully(signal, deadline_ns, patience)
     }
 
     /// Stops the subject as [`stop`](Self::stop) does. Returns also the exit status of its first
@@ -282,11 +283,11 @@ impl Process {
         deadline_ns: u64,
         patience: impl Fn() -> Patience,
     ) -> Option<(StopRecord, Option<ExitStatus>)> {
-        let stop = self.end(signal, deadline_ns, patience)?;
+        let stop = self.stop_gracefully(signal, deadline_ns, patience)?;
         Some((stop, self.status.filter(|_| !stop.killed)))
     }
 
-    fn end(
+    fn stop_gracefully(
         &mut self,
         signal: Signal,
         deadline_ns: u64,
@@ -300,7 +301,7 @@ impl Process {
         let began_ns = monotonic_ns();
         self.pids().into_iter().for_each(|pid| sys::kill(pid, number));
         let all_ended = loop {
-            // The group's list is cheaper, so all processes are listed only once it is empty.
+            // The group's list is cheaper, so all processes are listed only after it is empty.
             if self.exit_status().is_some()
                 && self.sampler.pids().is_empty()
                 && self.pids().is_empty()
@@ -312,13 +313,14 @@ impl Process {
             }
             std::thread::sleep(Duration::from_micros(500));
         };
-        // It ends when the last process is gone.
+        // The stop time ends when the last process is gone.
         let took_ns = monotonic_ns() - began_ns;
         self.clean_up();
         Some(StopRecord { took_ns, killed: !all_ended })
     }
 
-    /// Kills and reaps the remaining processes, and removes the workspace.
+    /// Kills and reaps the remaining processes, and unregisters them from the guard. Dropping
+    /// [`Workspace`] removes the folder and the group.
     fn clean_up(&mut self) {
         if std::mem::replace(&mut self.is_cleaned_up, true) {
             return;
@@ -326,8 +328,8 @@ impl Process {
         let session = self.pid();
         self.minded.end();
         // If the minder was killed, it did not end all processes.
-        end_session(session);
-        end_cookie(&self.workspace.name);
+        kill_session(session);
+        kill_marked(&self.workspace.name);
         self.workspace.guard.forget_session(session);
         self.workspace.guard.forget_cookie(&self.workspace.name);
     }
@@ -340,7 +342,7 @@ impl Drop for Process {
 }
 
 /// Kills the processes of a session until none is left.
-pub(crate) fn end_session(session: u32) {
+pub(crate) fn kill_session(session: u32) {
     for _ in 0..500 {
         let pids = proc::session_pids(session);
         if pids.is_empty() {
@@ -351,11 +353,11 @@ pub(crate) fn end_session(session: u32) {
     }
 }
 
-/// Kills the processes that have a start's name in their environment, until none is left.
-pub(crate) fn end_cookie(name: &str) {
+/// Kills the processes that have a cookie in their environment, until none is left.
+pub(crate) fn kill_marked(cookie: &str) {
     for _ in 0..100 {
         let pids: Vec<u32> =
-            proc::all_pids().into_iter().filter(|pid| has_cookie(*pid, name)).collect();
+            proc::all_pids().into_iter().filter(|pid| has_cookie(*pid, cookie)).collect();
         if pids.is_empty() {
             return;
         }
@@ -364,11 +366,11 @@ pub(crate) fn end_cookie(name: &str) {
     }
 }
 
-/// Whether a process has a start's name in its environment.
-fn has_cookie(pid: u32, name: &str) -> bool {
-    let cookie = format!("{COOKIE}={name}");
+/// Whether a process has a cookie in its environment.
+fn has_cookie(pid: u32, cookie: &str) -> bool {
+    let marker = format!("{COOKIE}={cookie}");
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|&b| b == 0).any(|variable| variable == cookie.as_bytes())
+    environment.split(|&b| b == 0).any(|variable| variable == marker.as_bytes())
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ pub fn set_affinity(cpus: &[u32]) -> io::Result<()> {
 /// second for other threads, usually 5 %.
 ///
 /// # Errors
-/// This user may not do that, or the kernel reserves no time for other threads. They could then not
+/// This user cannot do that, or the kernel reserves no time for other threads. They could then not
 /// even end this one.
 pub fn set_realtime() -> io::Result<()> {
     // −1: real-time threads may use all of the time (sched(7)).
@@ -159,10 +159,10 @@ pub fn raise_open_files() -> u64 {
     limit.rlim_cur
 }
 
-/// Checks whether this user may write a file, without opening it.
+/// Checks whether this user can write a file, without opening it.
 ///
 /// # Errors
-/// The user may not write it, or it does not exist.
+/// The user cannot write it, or it does not exist.
 pub fn may_write(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the path ends with a NUL.

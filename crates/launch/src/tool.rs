@@ -1,5 +1,6 @@
 //! Runs commands that end by themselves: builds, queries of tools, and a server's own commands. All
-//! processes that they start are ended with them.
+//! processes that they start are ended with them. Each command runs below a minder ([`minder`]), a
+//! process that ends all descendants of the command.
 
 use std::fs::File;
 use std::io;
@@ -31,7 +32,7 @@ pub struct ToolCommand<'a> {
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug)]
-pub enum ToolEnd {
+pub enum ToolExit {
     /// The command ended by itself. The CPU time includes all its waited-for descendants.
     Ended { status: ExitStatus, wall_ns: u64, cpu_ns: u64 },
     /// The user interrupted dyno.
@@ -42,15 +43,15 @@ pub enum ToolEnd {
     TooMuchOutput,
 }
 
-/// Outcome of a tool whose output is read.
+/// Output of a command, or the reason why it is unavailable.
 #[derive(Clone, Debug)]
-pub enum ToolOutcome {
+pub enum ToolOutput {
     Ended {
         status: ExitStatus,
         output: String,
     },
-    /// It did not exit by itself, or printed too much. The reason is the end of a sentence about
-    /// the command.
+    /// The command did not exit by itself, or printed too much. The reason follows the name of the
+    /// command: `had not ended after 5 s`.
     Unfinished(String),
 }
 
@@ -63,13 +64,13 @@ enum OutputCheck {
 
 impl ToolCommand<'_> {
     /// Runs the command with its output in a log, and passes each line to `on_line` while it runs.
-    /// The log is one for the command's environment, whose secrets are erased.
+    /// `log` must have been created with the secrets of this environment, which are erased from it.
     pub fn run(
         self,
         log: &Log,
         supervision: &Supervision<'_>,
         on_line: &mut dyn FnMut(&str),
-    ) -> io::Result<ToolEnd> {
+    ) -> io::Result<ToolExit> {
         let mut follower = LogFollower::new(log);
         let end = self.supervise(log.stdio()?, log.stdio()?, supervision, || {
             follower.read_lines(on_line);
@@ -82,25 +83,25 @@ impl ToolCommand<'_> {
     }
 
     /// Runs the command and returns its standard output, without the secrets of its environment.
-    pub fn read_output(self, supervision: &Supervision<'_>) -> ToolOutcome {
+    pub fn read_output(self, supervision: &Supervision<'_>) -> ToolOutput {
         let secrets = self.environment.secret_values();
         match self.read_raw_output(supervision) {
-            ToolOutcome::Ended { status, output } => ToolOutcome::Ended {
+            ToolOutput::Ended { status, output } => ToolOutput::Ended {
                 status,
                 output: secrets.erase(output.as_bytes(), &[output.len()]),
             },
-            unfinished @ ToolOutcome::Unfinished(_) => unfinished,
+            unfinished @ ToolOutput::Unfinished(_) => unfinished,
         }
     }
 
     /// Runs the command and returns its standard output as data, which no text may quote: it may
     /// have secrets of the environment.
-    pub fn read_raw_output(self, supervision: &Supervision<'_>) -> ToolOutcome {
+    pub fn read_raw_output(self, supervision: &Supervision<'_>) -> ToolOutput {
         self.try_read_output(supervision)
-            .unwrap_or_else(|error| ToolOutcome::Unfinished(format!("could not be run ({error})")))
+            .unwrap_or_else(|error| ToolOutput::Unfinished(format!("could not be run ({error})")))
     }
 
-    fn try_read_output(self, supervision: &Supervision<'_>) -> io::Result<ToolOutcome> {
+    fn try_read_output(self, supervision: &Supervision<'_>) -> io::Result<ToolOutput> {
         // A file and not a pipe, because dyno would have to wait for a descendant that keeps a pipe
         // open.
         let output = tempfile::tempfile()?;
@@ -112,18 +113,18 @@ impl ToolCommand<'_> {
         let stdout = output.try_clone()?.into();
         let end = self.supervise(stdout, Stdio::null(), supervision, check_output)?;
         Ok(match end {
-            ToolEnd::Ended { status, .. } => {
+            ToolExit::Ended { status, .. } => {
                 let mut bytes = vec![0; length(&output).min(OUTPUT_BYTES) as usize];
                 output.read_exact_at(&mut bytes, 0)?;
-                ToolOutcome::Ended { status, output: String::from_utf8_lossy(&bytes).into_owned() }
+                ToolOutput::Ended { status, output: String::from_utf8_lossy(&bytes).into_owned() }
             }
-            ToolEnd::TimedOut => ToolOutcome::Unfinished(format!(
+            ToolExit::TimedOut => ToolOutput::Unfinished(format!(
                 "had not ended after {}",
                 duration_text(self.deadline)
             )),
-            ToolEnd::Interrupted => ToolOutcome::Unfinished("was ended by the user".into()),
-            ToolEnd::TooMuchOutput => {
-                ToolOutcome::Unfinished(format!("printed more than {OUTPUT_BYTES} bytes"))
+            ToolExit::Interrupted => ToolOutput::Unfinished("was ended by the user".into()),
+            ToolExit::TooMuchOutput => {
+                ToolOutput::Unfinished(format!("printed more than {OUTPUT_BYTES} bytes"))
             }
         })
     }
@@ -134,7 +135,7 @@ impl ToolCommand<'_> {
         stderr: Stdio,
         supervision: &Supervision<'_>,
         mut check_output: impl FnMut() -> OutputCheck,
-    ) -> io::Result<ToolEnd> {
+    ) -> io::Result<ToolExit> {
         let cookie = new_cookie();
         let mut shell = Command::new("sh");
         self.environment.apply(&mut shell);
@@ -148,11 +149,11 @@ impl ToolCommand<'_> {
             let end = self.wait(&mut minded, supervision, &mut check_output);
             minded.end();
             // If the minder was killed, it did not end all processes.
-            process::end_session(minded.first);
+            process::kill_session(minded.first);
             supervision.guard.forget_session(minded.first);
             end
         });
-        process::end_cookie(&cookie);
+        process::kill_marked(&cookie);
         supervision.guard.forget_cookie(&cookie);
         end
     }
@@ -162,27 +163,27 @@ impl ToolCommand<'_> {
         minded: &mut MindedCommand,
         supervision: &Supervision<'_>,
         check_output: &mut impl FnMut() -> OutputCheck,
-    ) -> io::Result<ToolEnd> {
+    ) -> io::Result<ToolExit> {
         let mut pause = Duration::from_millis(1);
         loop {
-            // The clock only bounds the run here. It is read before the command is checked, so that
-            // a command that has ended in time does not count as late.
+            // This clock reading only checks the deadline. It is read before the command is
+            // checked, so that a command that has ended in time does not count as late.
             let is_late = u128::from(monotonic_ns() - minded.began_ns) > self.deadline.as_nanos();
             if let Some((status, cpu_ns)) = minded.try_wait()? {
-                return Ok(ToolEnd::Ended {
+                return Ok(ToolExit::Ended {
                     status,
                     wall_ns: monotonic_ns() - minded.began_ns,
                     cpu_ns,
                 });
             }
             if supervision.interrupts.count() > 0 {
-                return Ok(ToolEnd::Interrupted);
+                return Ok(ToolExit::Interrupted);
             }
             if is_late {
-                return Ok(ToolEnd::TimedOut);
+                return Ok(ToolExit::TimedOut);
             }
             if check_output() == OutputCheck::TooMuch {
-                return Ok(ToolEnd::TooMuchOutput);
+                return Ok(ToolExit::TooMuchOutput);
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
@@ -190,7 +191,7 @@ impl ToolCommand<'_> {
     }
 }
 
-/// Creates a name for a command that no other process on this machine has or will have.
+/// Creates a marker that is unique on this machine.
 fn new_cookie() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -222,7 +223,8 @@ impl ServerCommand {
     /// Runs the command. Returns how long it took, in nanoseconds.
     ///
     /// # Errors
-    /// The command failed; as the end of a sentence, with the last lines of its output.
+    /// The command failed; the message follows the command's name, and has the last lines of
+    /// output.
     pub fn run(&self, supervision: &Supervision<'_>) -> Result<u64, String> {
         let ServerCommand { command, folder, environment, deadline, network } = self;
         let log = Log::anonymous(environment.secret_values())
@@ -233,12 +235,11 @@ impl ServerCommand {
             .flatten()
             .map_err(|error| format!("could not be run ({error})"))?;
         let problem = match end {
-            ToolEnd::Ended { status, wall_ns, .. } if status.success() => return Ok(wall_ns),
-            ToolEnd::Ended { status, .. } => format!("ended with {status}"),
-            ToolEnd::Interrupted => "was ended by the user".into(),
-            ToolEnd::TimedOut | ToolEnd::TooMuchOutput => {
-                format!("had not ended after {}", duration_text(*deadline))
-            }
+            ToolExit::Ended { status, wall_ns, .. } if status.success() => return Ok(wall_ns),
+            ToolExit::Ended { status, .. } => format!("ended with {status}"),
+            ToolExit::Interrupted => "was ended by the user".into(),
+            ToolExit::TimedOut => format!("had not ended after {}", duration_text(*deadline)),
+            ToolExit::TooMuchOutput => format!("printed more than {OUTPUT_BYTES} bytes"),
         };
         Err(match log.tail(20) {
             tail if tail.is_empty() => problem,
@@ -257,10 +258,11 @@ mod tests {
     use crate::guard::Guard;
     use crate::supervision::Interrupts;
 
-    fn ask(command: &str, deadline: Duration, interrupts: &Interrupts) -> ToolOutcome {
+    fn ask(command: &str, deadline: Duration, interrupts: &Interrupts) -> ToolOutput {
         let root = tempfile::tempdir().unwrap();
         let environment = Environment::for_tool(&DynoVariables::read(), &[], root.path());
-        // The guard of a test is this test program, which ends at once with the unknown argument.
+        // The guard of a test is this test program, which ends immediately with the unknown
+        // argument.
         let guard = Guard::start().unwrap();
         let tool =
             ToolCommand { command, folder: root.path(), environment: &environment, deadline };
@@ -281,7 +283,7 @@ mod tests {
     fn daemons_of_tool_are_ended_with_it() {
         // A daemon in its own session that keeps standard output open.
         let outcome = ask("setsid sleep 98765 & echo hello; exit 3", PATIENCE, &Interrupts::new());
-        let ToolOutcome::Ended { status, output } = outcome else { panic!("{outcome:?}") };
+        let ToolOutput::Ended { status, output } = outcome else { panic!("{outcome:?}") };
         assert_eq!((status.code(), output.as_str()), (Some(3), "hello\n"));
         assert!(!is_running("sleep 98765"));
         // A daemon without a parent, in its own session and with an empty environment.
@@ -290,7 +292,7 @@ mod tests {
         for (ending, patience) in [("", PATIENCE), ("; sleep 98763", Duration::from_secs(2))] {
             let outcome = ask(&format!("{daemon} >&2{ending}"), patience, &Interrupts::new());
             assert_eq!(
-                matches!(outcome, ToolOutcome::Ended { .. }),
+                matches!(outcome, ToolOutput::Ended { .. }),
                 ending.is_empty(),
                 "{outcome:?}"
             );
@@ -315,7 +317,7 @@ mod tests {
         };
         let expected = "(not recorded), (not recorded)\n(not recorded)";
         let answer = tool.read_output(&supervision);
-        let ToolOutcome::Ended { output, .. } = answer else { panic!("{answer:?}") };
+        let ToolOutput::Ended { output, .. } = answer else { panic!("{answer:?}") };
         assert_eq!(output.trim_end(), expected);
         let log = Log::create(&root.path().join("log"), environment.secret_values()).unwrap();
         let mut lines = Vec::new();
@@ -337,14 +339,14 @@ mod tests {
     #[test]
     fn killed_tool_error_names_signal() {
         let outcome = ask("kill -9 $$", PATIENCE, &Interrupts::new());
-        let ToolOutcome::Ended { status, .. } = outcome else { panic!("{outcome:?}") };
+        let ToolOutput::Ended { status, .. } = outcome else { panic!("{outcome:?}") };
         assert_eq!(status.signal(), Some(9));
     }
 
     #[test]
     fn tool_is_ended_at_deadline_interrupt_or_output_limit() {
         let reason = |outcome| {
-            if let ToolOutcome::Unfinished(reason) = outcome {
+            if let ToolOutput::Unfinished(reason) = outcome {
                 reason
             } else {
                 panic!("{outcome:?}")

@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 512 << 20;
 /// Largest part of its code that is decoded, bytes. Decoding it takes about a second.
 const MAX_CODE_BYTES: usize = 64 << 20;
 
-/// Inspects the program of a process. `None`: the process has ended, or this user may not read it.
+/// Inspects the program of a process. `None`: the process has ended, or this user cannot read it.
 #[must_use]
 pub fn inspect(pid: u32) -> Option<Binary> {
     let path = format!("/proc/{pid}/exe");

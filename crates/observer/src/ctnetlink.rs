@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(sum, None, "no CPU reported a value");
     }
 
-    /// Checked only where this user may read both sources.
+    /// Checked only where this user can read both sources.
     #[test]
     fn netlink_and_proc_agree() {
         let from_proc = crate::network::counters_here(&crate::Files::default());

@@ -70,7 +70,7 @@ fn list_missing(facts: &Facts, layout: &Layout) -> Vec<Missing> {
     } else if !facts.privileged && !may_make_groups(layout) {
         add(
             "CPU and memory limits, and exact CPU and memory use of a subject",
-            "this user may not create control groups".into(),
+            "this user cannot create control groups".into(),
             "Run dyno as root, or in a delegated group: `systemd-run --user --scope -p \
              Delegate=yes dyno run …`.",
         );

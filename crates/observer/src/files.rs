@@ -76,7 +76,7 @@ impl Files {
         threads.insert((used.pid, used.tid), CachedThread { schedstat, used: used.clone() });
     }
 
-    /// Reads a small file of the kernel. `None`: the file does not exist, or this user may not read
+    /// Reads a small file of the kernel. `None`: the file does not exist, or this user cannot read
     /// it.
     pub(crate) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         let path = path.as_ref();

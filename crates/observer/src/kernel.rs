@@ -19,7 +19,7 @@ impl Refusal {
     /// Explains an error. `requirements`: the hint if this user has the permission.
     pub(crate) fn from_error(error: &ProgramError, requirements: &'static str) -> Refusal {
         if error.is_forbidden {
-            let reason = "this user may not load eBPF programs (bpf(2))".into();
+            let reason = "this user cannot load eBPF programs (bpf(2))".into();
             return Refusal { reason, hint: NOT_ALLOWED };
         }
         Refusal {

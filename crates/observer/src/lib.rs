@@ -37,7 +37,7 @@ pub use kernel::Refusal;
 pub use runtime_files::RuntimeFiles;
 pub use sampler::{Processes, Reads, Sampler, Scope, sample};
 
-/// Reads a small file of the kernel. `None`: the file does not exist, or this user may not read it.
+/// Reads a small file of the kernel. `None`: the file does not exist, or this user cannot read it.
 fn read(path: impl AsRef<std::path::Path>) -> Option<String> {
     // A thread's name may hold any bytes, and the kernel may cut it within a UTF-8 character.
     Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned())

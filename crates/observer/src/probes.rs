@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dyno_archive::probe::{Probe, ProbesUse, RefusedProbe};
+use dyno_archive::probe::{Probe, RefusedProbe, RequestedProbes};
 
 use crate::kernel::Refusal;
 use crate::kernel_probes::{CallCounting, ObservationChoice, PartyMonitor, ProcessObserver};
@@ -31,8 +31,7 @@ impl Probes {
     pub fn load(requested: &BTreeSet<Probe>) -> Probes {
         let choice = observation_choice(requested);
         Probes {
-            observer: (choice != ObservationChoice::default())
-                .then(|| ProcessObserver::load(choice)),
+            observer: (!choice.is_empty()).then(|| ProcessObserver::load(choice)),
             profile_refusal: requested.contains(&Probe::Profile).then(stacks::refusal).flatten(),
         }
     }
@@ -41,13 +40,13 @@ impl Probes {
     /// is attached to processes, or none is available.
     ///
     /// # Errors
-    /// Too many processes are monitored already; as a sentence.
+    /// Too many processes are monitored already; message for the user.
     pub fn attach(
         &self,
         requested: &BTreeSet<Probe>,
         pid: u32,
     ) -> Result<Option<Arc<PartyMonitor>>, String> {
-        let needs_observer = observation_choice(requested) != ObservationChoice::default();
+        let needs_observer = !observation_choice(requested).is_empty();
         let available = self.observer.as_ref().and_then(|loaded| loaded.as_ref().ok());
         let observer = available.filter(|_| needs_observer);
         observer.map(|observer| observer.watch(pid).map(Arc::new)).transpose()
@@ -55,14 +54,16 @@ impl Probes {
 
     /// Splits the requested probes into available and refused ones.
     #[must_use]
-    pub fn probes_use(&self, requested: &BTreeSet<Probe>) -> ProbesUse {
+    pub fn probes_use(&self, requested: &BTreeSet<Probe>) -> RequestedProbes {
         let refused: Vec<RefusedProbe> =
             requested.iter().filter_map(|probe| self.probe_refusal(*probe)).collect();
         let is_refused = |probe: &&Probe| refused.iter().any(|refused| refused.probe == **probe);
         let attached = requested.iter().filter(|probe| !is_refused(probe)).copied().collect();
-        ProbesUse { attached, refused }
+        RequestedProbes { attached, refused }
     }
 
+    /// Returns why a probe is unavailable. An observer without eBPF is loaded, too. It counts
+    /// system calls and refuses all other probes. `None`: the probe is available.
     fn probe_refusal(&self, probe: Probe) -> Option<RefusedProbe> {
         let refusal = match probe {
             Probe::Profile => self.profile_refusal.as_ref(),
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn unavailable_probe_is_refused_with_its_reason() {
-        let reason = "this user may not";
+        let reason = "permission denied";
         let refusal = Refusal { reason: reason.into(), hint: "Be root." };
         let probes = Probes { observer: Some(Err(refusal)), profile_refusal: None };
         let used = probes.probes_use(&[Probe::KernelStamps, Probe::States].into());
@@ -151,7 +152,7 @@ mod tests {
             assert!(probes.observer.is_none());
             assert_eq!(
                 probes.probes_use(&requested),
-                ProbesUse { attached: requested, refused: Vec::new() }
+                RequestedProbes { attached: requested, refused: Vec::new() }
             );
         }
     }

@@ -5,7 +5,7 @@
 //!   tools/perf/Documentation/jit-interface.txt).
 //! - `hsperfdata_USER/PID` holds the counters of a JVM.
 //!
-//! Every user may write to `/tmp`. A file is therefore read only if it belongs to the process's
+//! Every user can write to `/tmp`. A file is therefore read only if it belongs to the process's
 //! user and is younger than the process.
 
 use std::fs;

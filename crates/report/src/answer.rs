@@ -284,12 +284,12 @@ fn single_subject_sentence(report: &Report, row: &OverviewRow) -> Option<String>
     let workload = workload_phrase(report, &row.workload);
     let (subject, rate) = (title(report, &row.subject), number(peak.median?));
     let is_exceeded = is_exceeded_by_search(report, row, peak.median?);
-    let bound = match (row.peak_is_lower_bound, &row.peak_mixture) {
-        (true, _) => "at least ",
-        (false, Some(_)) => "a mean of ",
-        // No server can serve more than the offered rate.
-        (false, None) if row.peak_is_offered || is_exceeded => "",
-        (false, None) => "at most ",
+    let statement = match (row.peak_is_lower_bound, &row.peak_mixture) {
+        (true, _) => format!("The peak of {subject} was at least"),
+        (false, Some(_)) => format!("{subject} served a mean of"),
+        // The offered rate bounds the throughput, or a search reached more: not the server's peak.
+        (false, None) if row.peak_is_offered || is_exceeded => format!("{subject} served"),
+        (false, None) => format!("The peak of {subject} was"),
     };
     let mixture_text = row
         .peak_mixture
@@ -297,11 +297,11 @@ fn single_subject_sentence(report: &Report, row: &OverviewRow) -> Option<String>
         .map(|mixture_levels| mixture_sentence("its", mixture_levels))
         .unwrap_or_default();
     let search_text = match is_exceeded {
-        true => " Loads of its search served more.",
+        true => " The search for the highest rate (rate = \"find\") reached more.",
         false => "",
     };
     Some(format!(
-        "{subject} served {bound}{rate} requests per second{workload} ({uncertainty}), at \
+        "{statement} {rate} requests per second{workload} ({uncertainty}), at \
          {}.{mixture_text}{search_text}",
         label_in_words(at)
     ))

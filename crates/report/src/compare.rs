@@ -40,7 +40,7 @@ pub fn render(compared: &ComparisonResult, format: ComparisonFormat) -> String {
     }
 }
 
-pub(crate) const HEAD: [&str; 8] =
+pub(crate) const COLUMNS: [&str; 8] =
     ["subject", "step", "metric", "A", "B", "B ÷ A", "95 % interval", "verdict"];
 
 pub(crate) fn cells(row: &ComparisonRow) -> Vec<String> {
@@ -164,7 +164,7 @@ pub fn text(compared: &ComparisonResult, style: Style) -> String {
         let _ = writeln!(out, "{}", terminal::escape_line(&answer_text(answer)));
     }
     if !compared.rows.is_empty() {
-        let mut table = vec![HEAD.map(String::from).to_vec()];
+        let mut table = vec![COLUMNS.map(String::from).to_vec()];
         table.extend(compared.rows.iter().map(cells));
         let _ = writeln!(out, "\n{}", align(&table, style));
     }
@@ -190,7 +190,7 @@ fn markdown(compared: &ComparisonResult) -> String {
     warnings(compared).for_each(|text| item(&text));
     compared.gates.iter().for_each(|gate| item(&gate_text(compared, gate)));
     compared.answers.iter().for_each(|answer| item(&answer_text(answer)));
-    let table = markdown::table(&HEAD, compared.rows.iter().map(cells));
+    let table = markdown::table(&COLUMNS, compared.rows.iter().map(cells));
     let notes = compared.notes.iter().map(String::as_str).chain([method_note(compared)]);
     let notes: String = notes.map(|note| format!("- {}\n", escape(note))).collect();
     format!("{out}\n{table}\n{notes}")
@@ -328,7 +328,9 @@ fn verdict_table(compared: &ComparisonResult) -> Markup {
         h2 { "By metric" }
         div.scroll { table {
             thead {
-                tr { @for (i, name) in HEAD.iter().enumerate() { th.n[is_number(i)] { (name) } } }
+                tr {
+                    @for (i, name) in COLUMNS.iter().enumerate() { th.n[is_number(i)] { (name) } }
+                }
             }
             tbody { @for row in &compared.rows {
                 tr {

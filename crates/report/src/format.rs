@@ -265,7 +265,7 @@ pub fn phases(load: &Load) -> String {
     };
     let reconnect = match load.reconnect {
         Reconnect::Backoff => "",
-        Reconnect::AtOnce => "; failed connections are replaced at once",
+        Reconnect::AtOnce => "; failed connections are replaced immediately",
     };
     let priority = match load.priority {
         Priority::Normal => "",

@@ -43,7 +43,7 @@ pub fn render(report: &Report) -> String {
         out.push('\n');
     }
     if !report.duets.is_empty() {
-        let _ = writeln!(out, "## Side by side\n\n{}", effects_table(&report.duets));
+        let _ = writeln!(out, "## Duets\n\n{}", effects_table(&report.duets));
     }
     if !report.twins.is_empty() {
         let _ = writeln!(out, "## Twins\n\n{}", effects_table(&report.twins));
@@ -147,7 +147,7 @@ pub(crate) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> S
 }
 
 fn effects_table(effects: &[Effect]) -> String {
-    table(&compare::HEAD, effects.iter().flat_map(|effect| &effect.rows).map(compare::cells))
+    table(&compare::COLUMNS, effects.iter().flat_map(|effect| &effect.rows).map(compare::cells))
 }
 
 fn overview_table(report: &Report) -> String {

@@ -109,7 +109,7 @@ impl LoadTotals {
                 let _ = writeln!(out, "{name}{{url=\"{url}\"}} {value}");
             }
         };
-        gauge("dyno_connections_open", "Connections that are up.", self.connections_open);
+        gauge("dyno_connections_open", "Open connections.", self.connections_open);
         gauge(
             "dyno_throughput_rps",
             "Correct responses per second in the last interval.",

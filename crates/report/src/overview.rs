@@ -248,7 +248,7 @@ pub(crate) const COLUMNS: [OverviewColumn; 12] = [
 ];
 
 /// Note below the overview on the step that each figure belongs to.
-const STEPS_NOTE: &str = "Range: of the repeats, or, from five on, the 95 % interval of their \
+const STEPS_NOTE: &str = "Range: of the repeats, or, with five or more, the 95 % interval of their \
                              median. Peak, range, place and limit: of the step under \"at\" \
                              (connections), which has the best median throughput. Steps with three \
                              valid repeats or more are preferred. ≥: a lower bound, because \

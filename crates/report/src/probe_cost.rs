@@ -73,7 +73,7 @@ mod tests {
             ("–".into(), "syscalls, states".into())
         );
         let failed =
-            PriceResult { failure: Some("this user may not".into()), ..PriceResult::default() };
-        assert!(text("here", &[failed], Style::Plain).contains("this user may not"));
+            PriceResult { failure: Some("permission denied".into()), ..PriceResult::default() };
+        assert!(text("here", &[failed], Style::Plain).contains("permission denied"));
     }
 }

@@ -147,8 +147,8 @@ fn lower_bound_is_marked_in_peak_and_tie() {
     });
     assert_eq!(
         sentences[0],
-        "Fast <1> served at least 9,000 requests per second (one repeat, so no interval), at 16 \
-         connections."
+        "The peak of Fast <1> was at least 9,000 requests per second (one repeat, so no interval), \
+         at 16 connections."
     );
     let tied = sentences_after(|r| {
         let (best, with) = ("fast".to_string(), vec!["slow".to_string()]);
@@ -260,9 +260,9 @@ fn best_baseline_is_compared_with_runner_up() {
 
 #[test]
 fn single_subject_is_not_compared() {
-    let fast = "Fast <1> served at most 5,070 requests per second (4,920–5,100, range of 3 \
+    let fast = "The peak of Fast <1> was 5,070 requests per second (4,920–5,100, range of 3 \
                 repeats), at 16 connections.";
-    let slow = "Slow served at most 1,070 requests per second (1,060–1,070, range of 3 repeats), \
+    let slow = "The peak of Slow was 1,070 requests per second (1,060–1,070, range of 3 repeats), \
                 at 4 connections.";
     assert_eq!(sentences_after(|r| r.overview.retain(|row| row.subject == "fast"))[0], fast);
     assert_eq!(
@@ -291,7 +291,7 @@ fn single_subject_is_not_compared() {
     });
     assert_eq!(
         one[0],
-        "Fast <1> served at most 5,000 requests per second (one repeat, so no interval), at 16 \
+        "The peak of Fast <1> was 5,000 requests per second (one repeat, so no interval), at 16 \
          connections."
     );
 }

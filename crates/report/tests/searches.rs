@@ -56,8 +56,11 @@ fn closed_loop_below_found_rate_is_no_maximum() {
         })
     };
     let below = text(4000.0);
-    assert!(below.contains("served at most 5,070 requests per second"), "{below}");
+    assert!(below.contains("The peak of Fast <1> was 5,070 requests per second"), "{below}");
     let above = text(6000.0);
     assert!(above.contains("served 5,070 requests per second"), "{above}");
-    assert!(above.contains("Loads of its search served more"), "{above}");
+    assert!(
+        above.contains("The search for the highest rate (rate = \"find\") reached more."),
+        "{above}"
+    );
 }

@@ -59,11 +59,11 @@ pub enum CalibrationEvent<'a> {
 pub enum CalibrationError {
     /// The user interrupted the calibration. `archive_error`: reason why the archive lacks earlier
     /// measurements; `None`: the archive has them, or no archive was requested.
-    #[error("calibration interrupted, and no ceilings saved")]
+    #[error("interrupted: no ceilings were saved")]
     Interrupted { archive_error: Option<ArchiveError> },
     #[error("null responder: cannot be started")]
     NotStarted(#[source] io::Error),
-    /// Any other failure on this machine, as a sentence.
+    /// Any other failure on this machine; message for the user.
     #[error("{0}")]
     Machine(String),
 }

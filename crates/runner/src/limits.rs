@@ -1,5 +1,5 @@
-//! Limits and time-outs of the runner, each with the effect of reaching it. They stand together so
-//! that they can be compared and documented.
+//! Limits and time-outs of the runner, each with the effect of reaching it. They are in one place
+//! so that they can be compared and documented.
 
 use std::time::Duration;
 

@@ -78,7 +78,7 @@ impl LoadPoint<'_> {
             page_connections: workload.page_connections(),
             seed,
             spin: match load.priority {
-                // A real-time worker wakes at once without polling, which would block its CPU.
+                // A real-time worker wakes immediately without polling, which would block its CPU.
                 Priority::Realtime => SpinPolicy::Never,
                 Priority::Normal => load::polling(load.spin, &step.arrivals, has_own_cpus),
             },

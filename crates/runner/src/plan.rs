@@ -71,7 +71,7 @@ impl Planned {
     /// Adds the environment of each arm to its definition, and records the files of all servers.
     ///
     /// # Errors
-    /// An arm inherits a variable with an invalid name; as a sentence.
+    /// An arm inherits a variable with an invalid name; message for the user.
     pub fn new(
         plan: Plan,
         definitions: Vec<Definition>,
@@ -565,8 +565,8 @@ fn max_reruns(trials: usize) -> u32 {
     u32::try_from(trials / TRIALS_PER_RERUN).unwrap_or(u32::MAX).max(MIN_RERUNS)
 }
 
-/// Returns the launches in the suite's order. Arms of a duet are up at once, so they are adjacent.
-/// They come last in one block and first in the next, because orders are mirrored.
+/// Returns the launches in the suite's order. Arms of a duet run at the same time, so they are
+/// adjacent. They come last in one block and first in the next, because orders are mirrored.
 fn plan_launches(
     arms: usize,
     duet: &BTreeSet<usize>,

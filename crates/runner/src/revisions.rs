@@ -9,7 +9,7 @@ use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::folder;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
-use dyno_launch::tool::{ToolCommand, ToolOutcome};
+use dyno_launch::tool::{ToolCommand, ToolOutput};
 use dyno_subject::definition::Role;
 use dyno_subject::definition::find::Folders;
 
@@ -64,7 +64,7 @@ impl Repository {
     /// Returns the repository that holds the definition of a subject.
     ///
     /// # Errors
-    /// There is no such definition, or it is not in a repository; as a sentence.
+    /// There is no such definition, or it is not in a repository; message for the user.
     pub fn from_subject(
         name: &str,
         folders: &Folders,
@@ -84,7 +84,8 @@ impl Repository {
             git(&folder, "rev-parse --show-toplevel", &[], supervision).map_err(|error| {
                 error.with_message(|reason| {
                     format!(
-                        "{name}: has no revisions, because {} is not in a Git repository: {reason}",
+                        "{name}: cannot be compared by revision: git failed in {}: {reason}\nhint: \
+                         --rev needs the server's folder in a Git repository",
                         folder.display()
                     )
                 })
@@ -104,7 +105,7 @@ impl Repository {
     /// Returns the commit of a name.
     ///
     /// # Errors
-    /// There is no such commit; as a sentence.
+    /// There is no such commit; message for the user.
     pub fn commit(
         &self,
         name: &str,
@@ -138,7 +139,7 @@ impl Repository {
     /// as `*.lock` and `*.db`.
     ///
     /// # Errors
-    /// Git failed; as a sentence.
+    /// Git failed; message for the user.
     pub fn has_changed_folder(
         &self,
         commits: &[String],
@@ -205,7 +206,7 @@ impl<'a> WorkTrees<'a> {
     /// Checks out a commit into a new work tree.
     ///
     /// # Errors
-    /// Git refuses, or the commit lacks the subject; as a sentence.
+    /// Git refuses, or the commit lacks the subject; message for the user.
     pub fn add(
         &mut self,
         revision: Revision,
@@ -321,19 +322,19 @@ fn git(
     };
     // Paths and revisions are used as they are. Only errors are quoted.
     match tool.read_raw_output(supervision) {
-        ToolOutcome::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
+        ToolOutput::Ended { status, output } if status.success() => Ok(output.trim_end().into()),
         // Exit status of the shell for a missing program (POSIX, 2.8.2).
-        ToolOutcome::Ended { status, .. } if status.code() == Some(127) => {
+        ToolOutput::Ended { status, .. } if status.code() == Some(127) => {
             Err(RevisionError::Failed(
                 "git: not found\nhint: install git, which is needed to compare revisions".into(),
             ))
         }
-        ToolOutcome::Ended { output, .. } => {
+        ToolOutput::Ended { output, .. } => {
             let error = environment.secret_values().erase(output.as_bytes(), &[output.len()]);
             let last_line = error.trim().lines().last().unwrap_or("git failed");
             Err(RevisionError::InvalidRequest(last_line.into()))
         }
-        ToolOutcome::Unfinished(reason) => Err(RevisionError::Failed(format!("git {reason}"))),
+        ToolOutput::Unfinished(reason) => Err(RevisionError::Failed(format!("git {reason}"))),
     }
 }
 

@@ -115,24 +115,23 @@ fn note_text(tracked: &LoopbackTracking, forecast: &Forecast) -> String {
     let LoopbackTracking { entries, max_entries, closed_stay_s } = tracked;
     let head = format!(
         "the kernel tracks connections over loopback (netfilter). {entries} of {max_entries} \
-         entries are used, and a closed connection stays for {closed_stay_s} s."
+         entries of its connection table are used. A closed connection stays in the table for \
+         {closed_stay_s} s."
     );
     let is_filled = forecast.peak >= tracked.free_entries() as f64 * NEARLY_FULL;
-    let scheduled = match is_filled {
-        true => format!(
-            "This plan opens about {:.0} connections within that time, which fills the table. \
-             Packets of new connections will be dropped.",
-            forecast.peak
-        ),
-        false => {
-            format!("This plan opens about {:.0} connections within that time.", forecast.peak)
-        }
+    let effect = match is_filled {
+        true => "which fills the table. Packets of new connections will be dropped.",
+        false => "which fit.",
     };
+    let scheduled = format!(
+        "This plan opens about {:.0} connections within that time, {effect}",
+        forecast.peak
+    );
     let closed = forecast.filling_rate_rps.map_or(String::new(), |rps| {
         format!(" A closed loop fills the table at {rps:.0} requests/s or more.")
     });
     if !is_filled && forecast.filling_rate_rps.is_none() {
-        return format!("note: {head} {scheduled}");
+        return format!("note: {head} {scheduled} Nothing to do.");
     }
     let label = if is_filled { "warning" } else { "note" };
     format!(
@@ -296,9 +295,9 @@ mod tests {
         let note = note_text(&tracked(10, 1000), &forecast(64.0, None));
         assert_eq!(
             note,
-            "note: the kernel tracks connections over loopback (netfilter). 10 of 1000 entries are \
-             used, and a closed connection stays for 120 s. This plan opens about 64 connections \
-             within that time."
+            "note: the kernel tracks connections over loopback (netfilter). 10 of 1000 entries of \
+             its connection table are used. A closed connection stays in the table for 120 s. This \
+             plan opens about 64 connections within that time, which fit. Nothing to do."
         );
         let warning = note_text(&tracked(10, 1000), &forecast(900.0, None));
         assert!(

@@ -12,7 +12,7 @@ use dyno_launch::environment::Environment;
 use dyno_launch::folder;
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::{self, ToolCommand, ToolEnd, ToolOutcome};
+use dyno_launch::tool::{self, ToolCommand, ToolExit, ToolOutput};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::{BuildSpec, Definition};
@@ -49,7 +49,7 @@ struct Receipt {
 /// build prints.
 ///
 /// # Errors
-/// A sentence with the end of the build's output.
+/// Message for the user, with the end of the build's output.
 pub fn build(
     definition: &Definition,
     cache: &Path,
@@ -192,15 +192,15 @@ impl Recipe<'_> {
             Err(format!("`{}` {problem}:\n{}", one_line_command(command), log.tail(30)))
         };
         match ending {
-            ToolEnd::Ended { status, wall_ns, cpu_ns } if status.success() => Ok(Receipt {
+            ToolExit::Ended { status, wall_ns, cpu_ns } if status.success() => Ok(Receipt {
                 wall_ns,
                 cpu_ns,
                 artefact_bytes: size_in_bytes(&out).map_err(io)?,
                 environment: environment.to_record(),
             }),
-            ToolEnd::Ended { status, .. } => failure(format!("ended with {status}")),
-            ToolEnd::Interrupted => Err(INTERRUPTED.into()),
-            ToolEnd::TimedOut | ToolEnd::TooMuchOutput => failure(format!(
+            ToolExit::Ended { status, .. } => failure(format!("ended with {status}")),
+            ToolExit::Interrupted => Err(INTERRUPTED.into()),
+            ToolExit::TimedOut | ToolExit::TooMuchOutput => failure(format!(
                 "had not ended after {} (`deadline` in `[build]` sets this limit)",
                 tool::duration_text(deadline)
             )),
@@ -304,8 +304,8 @@ pub fn version(
     let spec = definition.version.as_ref()?;
     let command = placeholders(definition, out).fill_command(&spec.command).ok()?;
     match definition.query_tool(&command, spec.deadline, supervision) {
-        ToolOutcome::Ended { output, .. } => first_line(&output).map(String::from),
-        ToolOutcome::Unfinished(_) => None,
+        ToolOutput::Ended { output, .. } => first_line(&output).map(String::from),
+        ToolOutput::Unfinished(_) => None,
     }
 }
 
@@ -318,7 +318,8 @@ fn first_line(output: &str) -> Option<&str> {
 /// tools, and names, contents and executable bits of the inputs.
 ///
 /// # Errors
-/// An input cannot be read or is refused, or a tool does not report its version; as a sentence.
+/// An input cannot be read or is refused, or a tool does not report its version; message for the
+/// user.
 pub fn input_key(
     definition: &Definition,
     spec: &BuildSpec,
@@ -364,10 +365,10 @@ fn key_without_inputs(
         definition.requires.iter().map(|require| (require.test.clone(), require.deadline));
     for (command, deadline) in version.into_iter().chain(requires) {
         match definition.query_tool(&command, deadline, supervision) {
-            ToolOutcome::Ended { output, .. } => {
+            ToolOutput::Ended { output, .. } => {
                 key.add(first_line(&output).unwrap_or_default().as_bytes());
             }
-            ToolOutcome::Unfinished(reason) => return Err(format!("`{command}` {reason}")),
+            ToolOutput::Unfinished(reason) => return Err(format!("`{command}` {reason}")),
         }
     }
     Ok(key)

@@ -126,7 +126,8 @@ mod tests {
     #[test]
     fn client_with_authority_accepts_certificate() {
         let root = tempfile::tempdir().unwrap();
-        // The guard of a test is this test program, which ends at once with the unknown argument.
+        // The guard of a test is this test program, which ends immediately with the unknown
+        // argument.
         let certs = Certs::make_in(root.path(), &Guard::start().unwrap()).unwrap();
         let chain: Vec<_> = CertificateDer::pem_file_iter(certs.chain())
             .unwrap()

@@ -33,7 +33,7 @@ fn first_block_error(block: &[u8]) -> HpackError {
     decode(&mut Decoder::new(4096), block).unwrap_err()
 }
 
-/// The entries of the dynamic table, read with indexes from 62 on.
+/// The entries of the dynamic table, read with indexes 62 and above.
 fn table(decoder: &mut Decoder) -> Vec<Field> {
     (62..)
         .map_while(|index| {

@@ -40,7 +40,7 @@ pub fn no_framing(header: &str) -> String {
 const MARK: char = '\u{F8FF}';
 
 /// Compiles a workload for a server with the name `host`. `http2`: the settings that an upgrade
-/// announces. `Err`: a sentence that names the request.
+/// announces. `Err`: message for the user that names the request.
 pub fn compile(
     workload: &plan::Workload,
     host: &str,
@@ -60,7 +60,7 @@ pub fn check(workload: &plan::Workload, read: ReadFile<'_>) -> Result<(), Compil
 pub struct CompileError {
     /// The index of the request, and its wrong part. `None`: the workload as a whole.
     pub location: Option<(usize, Field)>,
-    /// A sentence that names the request.
+    /// Message for the user that names the request.
     pub message: String,
 }
 
@@ -513,7 +513,7 @@ fn check_pointer(pointer: &str) -> Result<(), String> {
 /// Compiles a regular expression of a file.
 ///
 /// # Errors
-/// The expression is invalid; as a sentence.
+/// The expression is invalid; message for the user.
 pub fn expression(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| {
         // The last line has the message; the lines before it draw the position.

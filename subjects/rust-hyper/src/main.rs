@@ -51,7 +51,7 @@ enum Port {
     Tls(TlsAcceptor),
 }
 
-/// Serves one connection. A client that went away is no matter of the server.
+/// Serves one connection. Errors of a client that went away are ignored.
 async fn serve(stream: TcpStream, port: Port, watcher: Watcher) {
     let _ = stream.set_nodelay(true);
     match port {

@@ -28,9 +28,9 @@ pub struct Bracket {
     /// Which of several alike, from 1. Rates that were planned are taken together.
     pub pass: u32,
     /// Highest rate that most repeats kept, below the first decided rate that they did not keep;
-    /// requests per second. `None`: there is none.
+    /// requests per second. `None`: no such rate.
     pub kept_rps: Option<f64>,
-    /// The lowest rate that most repeats missed; `None`: none is.
+    /// The lowest rate that most repeats missed; `None`: no such rate.
     pub missed_rps: Option<f64>,
     /// The generator could not offer `missed_rps`, so that it may be the limit, and not the server.
     pub limited_by_generator: bool,

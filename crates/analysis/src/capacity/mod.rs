@@ -48,10 +48,10 @@ pub struct CapacityResult {
     pub settled: bool,
     /// Whether a longer load kept the objective at `kept_rps`, too.
     pub confirmed: bool,
-    /// Length of the longest load that kept the objective at `kept_rps`, seconds. `None`: there is
-    /// none.
+    /// Length of the longest load that kept the objective at `kept_rps`, seconds. `None`: no
+    /// such load.
     pub holds_s: Option<f64>,
-    /// Result of all requests at each of the two rates. `None`: there is no such rate.
+    /// Result of all requests at each of the two rates. `None`: no such rate.
     pub kept_together: Option<CapacityTrial>,
     pub missed_together: Option<CapacityTrial>,
     /// The generator or the machine, not the server, was the limit at `missed_rps`: the server may
@@ -174,7 +174,7 @@ pub struct CapacityTrial {
     pub duration_s: f64,
     /// A longer load, to confirm the result of shorter ones.
     pub confirms: bool,
-    /// The missed or unknown condition, in words; `None`: it is kept.
+    /// The missed or unknown condition, in words; `None`: the objective is kept.
     pub missed: Option<String>,
 }
 

@@ -339,7 +339,7 @@ mod tests {
     const KEPT: Load = Load { slow: 0.0 };
     const MISSED: Load = Load { slow: 0.5 };
 
-    /// Share of slow requests from which on the objective is missed.
+    /// Minimum share of slow requests at which the objective is missed.
     const SLOW: f64 = 0.01;
 
     fn verdict_of_share(slow: f64) -> TrialVerdict {

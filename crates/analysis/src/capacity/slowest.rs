@@ -142,7 +142,7 @@ struct PeakThroughput {
     /// Median over the starts, responses per second. Starts in which the generator was the limit
     /// count with what they reached at least. `None`: no closed loop has such a start.
     rps: Option<f64>,
-    /// Why the capacity is not known, or may be higher; `None`: it is `rps`.
+    /// Why the capacity is not known, or may be higher; `None`: the capacity is `rps`.
     unknown: Option<(MissingCause, String)>,
 }
 
@@ -398,7 +398,7 @@ mod tests {
             assert_eq!((&*only.subject, only.cause), ("slow", MissingCause::Excluded));
             assert!(only.reason.starts_with(reason), "{}", only.reason);
         }
-        // The server's failure in these starts is no reason to expect more of it.
+        // The server's failure in these starts is not a reason to expect more of it.
         let mut crashed = whole.clone();
         crashed.trials.retain(|record| !of_step(record, best));
         crashed.starts.extend(plan.launches.iter().enumerate().filter_map(|(launch, planned)| {

@@ -186,7 +186,7 @@ pub struct ComparisonRow {
     pub ratio_of_medians: Option<f64>,
     /// `None`: see `lack`.
     pub estimate: Option<Estimate>,
-    /// Why there is no estimate; `None`: there is one.
+    /// Why there is no estimate; `None`: an estimate exists.
     #[serde(rename = "lack")]
     pub no_ratio_reason: Option<NoRatioReason>,
     /// Most repeats of `b` are excluded because its server gave incorrect responses, failed or
@@ -196,7 +196,7 @@ pub struct ComparisonRow {
     /// requests that got no response, if the two are alike (Fisher's exact test): 0 to 1, not
     /// adjusted for other tests. `None`: no repeat of either did.
     pub p_lost: Option<f64>,
-    /// Units of the estimate; `None`: there is none, or the repeats are no pairs.
+    /// Units of the estimate; `None`: no estimate, or the repeats are not pairs.
     #[serde(rename = "over")]
     pub unit: Option<PairUnit>,
     /// Chance of a difference at least as large if there is none, with all other rows allowed for

@@ -32,7 +32,7 @@ pub struct SideStarts {
     /// For each kind of failure, such as `responded incorrectly`, the number of starts.
     pub kinds: BTreeMap<String, usize>,
     /// Starts in which a request of a warm-up got no correct response: of the start's own warm-up,
-    /// or of a step's. It is no failure of the start, and no gate counts it.
+    /// or of a step's. It is not a failure of the start, and gates ignore it.
     pub with_warmup_failures: usize,
     /// These requests, over all starts.
     pub warmup_failures: u64,

@@ -97,7 +97,7 @@ pub struct LoadResult {
     /// Response time by quantile, for drawing: `[quantile, µs]`, cut where samples end.
     pub spectrum_us: Vec<(f64, f64)>,
     pub intervals: Vec<IntervalResult>,
-    /// Address of all connections; `None`: it was not recorded.
+    /// Address of all connections; `None`: not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// Progress of responses when their requests timed out, over the whole load; `None`: none timed

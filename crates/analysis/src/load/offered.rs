@@ -147,8 +147,8 @@ impl LoadResult {
     }
 
     /// Returns the offered requests and responses of the window if there were significantly more
-    /// responses than offered requests: the surplus is the backlog of the warm-up. `None`: there is
-    /// no surplus, or the loop is closed.
+    /// responses than offered requests: the surplus is the backlog of the warm-up. `None`: no
+    /// surplus, or a closed loop.
     pub(crate) fn surplus(&self) -> Option<Pace> {
         self.offered_rps()?;
         let (from_s, to_s) = (self.window().next()?.start_s, self.window().next_back()?.end_s);
@@ -457,7 +457,7 @@ mod tests {
                 },
             ),
             (
-                "a backlog of the warm-up that melts at once",
+                "a backlog of the warm-up that melts immediately",
                 Load {
                     rate: |t| if t < -0.5 { 2500.0 } else { 1000.0 },
                     warmup_s: 1.0,

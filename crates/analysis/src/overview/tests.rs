@@ -154,7 +154,7 @@ fn row_has_ratios_to_baseline() {
     let mut offered = rows.clone();
     offered[0].peak_is_offered = true;
     compare(&mut offered, &plan);
-    assert_eq!(offered[0].to_baseline.unwrap().peak_rps, None, "a rate is no capacity");
+    assert_eq!(offered[0].to_baseline.unwrap().peak_rps, None, "a rate is not a capacity");
     rows.iter_mut().for_each(|row| row.to_baseline = None);
     plan.duet = [1, 2].into();
     compare(&mut rows, &plan);

@@ -35,7 +35,7 @@ pub struct FunctionChange {
 /// Largest number of functions with a reported difference.
 const MAX_CHANGES: usize = 30;
 
-/// Time per response that samples of two profiles stand for.
+/// Time per response that samples of two profiles represent.
 #[derive(Clone, Copy)]
 struct Scale {
     here_us: f64,

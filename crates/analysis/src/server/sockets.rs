@@ -15,8 +15,8 @@ pub struct Sockets {
     /// buffer, held it up: 0 to 1. `None`: the server had nothing to send.
     pub window_limited: Option<f64>,
     pub buffer_limited: Option<f64>,
-    /// Shares of the connections with TCP_NODELAY, and with TCP_CORK: 0 to 1. `None`: this user may
-    /// not read them.
+    /// Shares of the connections with TCP_NODELAY, and with TCP_CORK: 0 to 1. `None`: this user
+    /// cannot read them.
     pub nodelay: Option<f64>,
     pub cork: Option<f64>,
 }

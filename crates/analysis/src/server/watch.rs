@@ -71,7 +71,8 @@ pub struct QuotaPeriods {
 }
 
 impl QuotaPeriods {
-    /// Returns the share of periods in which the group was throttled. `None`: it was not active.
+    /// Returns the share of periods in which the group was throttled. `None`: the group was not
+    /// active.
     fn throttled_share(self) -> Option<f64> {
         (self.active > 0).then(|| self.throttled as f64 / self.active as f64)
     }
@@ -88,11 +89,11 @@ impl QuotaPeriods {
 /// the stretch of time that it ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Syscalls {
-    /// Time that these slices stand for.
+    /// Time that these slices represent.
     pub counted_s: f64,
     pub per_s: f64,
     /// Standard error of `per_s`, because calls between slices are estimated; 0: all calls were
-    /// counted. `None`: there was one slice only.
+    /// counted. `None`: only one slice.
     pub per_s_standard_error: Option<f64>,
     /// Sums over the slices, for the error of several stretches of time together.
     #[serde(skip)]
@@ -113,7 +114,7 @@ pub struct Syscalls {
 /// *System calls*).
 const COUNTING_COST_S: f64 = 300e-9;
 
-/// Share of a CPU used for counting, from which on rates are lower bounds.
+/// Minimum share of a CPU, used for counting, at which rates are lower bounds.
 const MIN_SHARE: f64 = 0.05;
 
 /// Maximum standard error of a lower bound, as a share of the rate.

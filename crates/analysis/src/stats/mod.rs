@@ -238,7 +238,7 @@ mod tests {
             (&[0.9, 0.9, 0.9, 1.1], false),
             (&[f64::NAN, 0.0, 2.0, 2.0], false),
             (&[f64::INFINITY, 2.0, 2.0], false),
-            // From five pairs on the test decides. The same direction is neither necessary nor
+            // With five or more pairs the test decides. The same direction is neither necessary nor
             // sufficient.
             (&[1.02, 1.03, 1.02, 1.03, 1.02], true),
             (&[1.2, 1.3, 1.25, 1.2, 0.99], true),

@@ -11,7 +11,7 @@ use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::number_format::percent;
 
-/// Use of the generator's CPUs, without polling, from which on they count as full. A share.
+/// Minimum use of the generator's CPUs, without polling, at which they count as full. A share.
 const CPUS_FULL: f64 = 0.95;
 
 /// Share of the window for which a thread may wait for a CPU without a caveat.

@@ -17,7 +17,7 @@ pub(crate) const THROUGHPUT_LEVELS: [Code; 3] = [Code::Slowdown, Code::Speedup, 
 /// Minimum difference between levels, as a multiple of the noise around them, both in logarithms.
 const NOISE_MULTIPLE: f64 = 4.0;
 
-/// Ratio of levels from which on a change of the machine's speed cannot explain them.
+/// Minimum ratio of levels that a change of the machine's speed cannot explain them.
 const LARGE_RATIO: f64 = 1.5;
 
 /// The noise multiple for such a large ratio.

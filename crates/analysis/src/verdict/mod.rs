@@ -218,7 +218,7 @@ fn adjust_for_duet(
         .collect()
 }
 
-/// CPU time in other servers' turns from which on a caveat is given, as a share of the CPU time in
+/// Minimum CPU time in other servers' turns for a caveat, as a share of the CPU time in
 /// own turns. The checks of dyno cost a fast server a few thousandths.
 const CARRIED_SHARE: f64 = 0.02;
 
@@ -238,7 +238,7 @@ fn cpu_use_in_others_turns(turns: &TurnsResult) -> Option<Caveat> {
     Some(Caveat::new(Code::BusyInOthersTurns, Severity::Warning, message, evidence))
 }
 
-/// Mean service time from which on a caveat is given, as a share of a turn.
+/// Minimum mean service time for a caveat, as a share of a turn.
 const SERVICE_SHARE_OF_TURN: f64 = 0.02;
 
 /// Requests that start in their server's turn and end in another server's.
@@ -258,7 +258,7 @@ fn requests_longer_than_turns(load: &LoadResult, turns: &TurnsResult) -> Option<
     })
 }
 
-/// CPU use of all other programs from which on a caveat is given, in CPUs.
+/// Minimum CPU use of all other programs for a caveat, in CPUs.
 const OTHERS_CPUS: f64 = 0.1;
 
 /// Processes that do not belong to the run used the machine's CPUs.

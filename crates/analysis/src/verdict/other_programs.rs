@@ -14,7 +14,7 @@ use crate::machine::MachineResult;
 use crate::number_format::percent;
 use crate::server::ServerUse;
 
-/// Share of the use of the generator's CPUs from which on other programs count as the cause.
+/// Minimum share of the use of the generator's CPUs at which other programs count as the cause.
 const MOSTLY_OTHERS: f64 = 0.5;
 
 /// Minimum CPU use of other programs that counts as a cause, in CPUs.

@@ -11,7 +11,7 @@ use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::number_format::percent;
 
-/// Share of the window from which on pauses count.
+/// Minimum share of the window at which pauses have an effect.
 const PAUSE_SHARE: f64 = 0.01;
 
 /// Minimum length of a server stall, as a multiple of the median response time.
@@ -95,7 +95,7 @@ fn suspension_ns(record: &LoadRecord) -> u64 {
 /// for up to that long.
 const STALL_NS: f64 = 20e6;
 
-/// Share of the window from which on stalls with failed requests count as an outage.
+/// Minimum share of the window at which stalls with failed requests count as an outage.
 const OUTAGE_SHARE: f64 = 0.1;
 
 /// Returns the stalls of a closed loop: times without a complete response that are long compared

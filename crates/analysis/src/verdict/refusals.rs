@@ -130,7 +130,7 @@ pub(super) fn accepted_connections(result: &LoadResult, context: &Context<'_>) -
 }
 
 /// Describes how connections to a control that should refuse them failed instead. `None`: they did
-/// not, or the server is no such control.
+/// not, or the server is not such a control.
 pub(super) fn other_failures(result: &LoadResult, context: &Context<'_>) -> Option<String> {
     let is_other = |(name, _): &(&String, &u64)| *name != Outcome::ConnectRefused.name();
     let others = result.connection_failures.iter().filter(is_other).filter(|_| context.refuses);

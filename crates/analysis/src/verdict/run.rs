@@ -284,7 +284,8 @@ fn omitted_workloads(plan: &Plan) -> Option<Caveat> {
     (!sentences.is_empty()).then(|| info(Code::NotServed, format!("{}.", sentences.join(". "))))
 }
 
-/// Ratio of the slowest to the fastest canary from which on the machine's speed counts as changed.
+/// Minimum ratio of the slowest to the fastest canary at which the machine's speed counts as
+/// changed.
 const SPEED_RATIO: f64 = 1.15;
 
 /// The machine's speed changed during the run.

@@ -2,7 +2,7 @@
 //! system calls. They mark values that are missing, and effects that the server did not cause.
 
 use dyno_archive::probe::Probe;
-use dyno_archive::probe::{ProbesUse, RefusedProbe};
+use dyno_archive::probe::{RefusedProbe, RequestedProbes};
 use dyno_archive::{LoadRecord, Party};
 use serde_json::json;
 
@@ -65,7 +65,7 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
 }
 
 /// System calls per response are unknown.
-fn uncounted_calls(server: &ServerUse, probes: &ProbesUse) -> Option<Caveat> {
+fn uncounted_calls(server: &ServerUse, probes: &RequestedProbes) -> Option<Caveat> {
     let counts = |probe: Probe| matches!(probe, Probe::Syscalls | Probe::EverySyscall);
     let refused = probes.refused.iter().find(|refused| counts(refused.probe));
     let message = match refused {
@@ -154,7 +154,7 @@ fn retransmissions(server: &ServerUse) -> Option<Caveat> {
 }
 
 /// Probes were refused, other than those that count system calls.
-fn refused_probes(probes: &ProbesUse) -> Option<Caveat> {
+fn refused_probes(probes: &RequestedProbes) -> Option<Caveat> {
     let others: Vec<&RefusedProbe> = probes
         .refused
         .iter()

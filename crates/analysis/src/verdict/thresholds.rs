@@ -1,9 +1,9 @@
 //! Defines the thresholds that several rules share, so that the rules cannot contradict each other.
 
-/// Share of its allowed CPU time from which on a server counts as limited by it.
+/// Minimum share of its allowed CPU time at which a server counts as limited by it.
 pub const SERVER_BUSY: f64 = 0.9;
 
-/// Share of its allowed CPU time from which on a server was certainly at its limit, even if the
+/// Minimum share of its allowed CPU time at which a server was certainly at its limit, even if the
 /// generator was busy too.
 pub const SERVER_FULL: f64 = 0.95;
 
@@ -14,7 +14,7 @@ pub const STEAL: f64 = 0.02;
 /// else is the limit.
 pub const SERVER_IDLE: f64 = 0.75;
 
-/// Share of a network device's capacity from which on it counts as full. The gaps between frames
+/// Minimum share of a network device's capacity at which it counts as full. The gaps between frames
 /// use capacity too, and are not counted.
 pub const LINK_FULL: f64 = 0.9;
 

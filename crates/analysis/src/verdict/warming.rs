@@ -16,12 +16,12 @@ use crate::server::{Call, CallRates, ServerUse};
 use crate::stats::median;
 use crate::steady_state::{self, WarmUpEvidence, WarmUpState};
 
-/// Growth from which on a server counts as warming up, in windows of six or more intervals. Growth
-/// is the median of the window's last third ÷ the median of its first third.
+/// Minimum growth of a server that counts as warming up, in windows of six or more intervals.
+/// Growth is the median of the window's last third ÷ the median of its first third.
 const MIN_GROWTH: f64 = 1.25;
 
-/// Growth from which on a server counts as warming up, in windows of three to five intervals. Their
-/// thirds are one or two intervals, so noise changes them more.
+/// Minimum growth of a server that counts as warming up, in windows of three to five intervals.
+/// Their thirds are one or two intervals, so noise changes them more.
 const MIN_GROWTH_OF_FEW: f64 = 1.5;
 
 /// Minimum share of the growth, in logarithms, in each of the two steps between the thirds. A
@@ -35,7 +35,7 @@ const CONSTANT_RATE_RATIO: f64 = 1.1;
 /// show too. A server that only gets more time of a busy machine does the same work per request.
 const CPU_SHARE: f64 = 0.5;
 
-/// Idle system calls per response from which on a server polls. A server that blocks makes about
+/// Minimum idle system calls per response of a server that polls. A server that blocks makes about
 /// one.
 const POLLING_CALLS: f64 = 3.0;
 

@@ -104,8 +104,8 @@ fn check_scheduled(rate: f64, load: &LoadRecord, has_request_limit: bool) -> Fil
 /// CPU time that the kernel may book after it was used, such as at the end of a period of a quota.
 const LATE_NS: u64 = 100_000_000;
 
-/// Checks that no party used more CPU time or memory than the machine has. A CPU quota is no such
-/// bound: it holds for periods, and may be set for dyno alone.
+/// Checks that no party used more CPU time or memory than the machine has. A CPU quota is not
+/// such a bound: it holds for periods, and may be set for dyno alone.
 pub(super) fn check_resources(facts: &Facts, load: &LoadRecord) -> FileCheck {
     load.samples.windows(2).try_for_each(|pair| check_use(facts, &pair[0], &pair[1]))
 }

@@ -1,12 +1,12 @@
-//! Upgrades starts and samples from before there were parties. A start had one process, and a
-//! sample had the subject and the generator.
+//! Upgrades starts and samples of versions 1 to 3, which had no parties. A start had one process,
+//! and a sample had the subject and the generator.
 
 use serde_json::{Map, Value, json};
 
-/// Keys that belong to the start, and not to its only part.
+/// Keys that stay in the start. All others move to its part.
 const START_KEYS: [&str; 5] = ["start", "launch", "resumed", "parts", "failure"];
 
-/// Makes the process of a start its only part.
+/// Moves the fields of the process into the start's new array `parts`, as its only element.
 pub(super) fn upgrade_start(start: &mut Value) {
     let Some(record) = start.as_object_mut().filter(|record| !record.contains_key("parts")) else {
         return;
@@ -14,7 +14,7 @@ pub(super) fn upgrade_start(start: &mut Value) {
     let (start_record, mut part): (Map<String, Value>, Map<String, Value>) =
         std::mem::take(record).into_iter().partition(|(key, _)| START_KEYS.contains(&key.as_str()));
     part.insert("party".into(), json!({"subject": 0}));
-    // The name is known from the launch.
+    // Old records do not hold the name. The launch names the subject.
     part.insert("name".into(), json!(""));
     *record = start_record;
     record.insert("parts".into(), json!([part]));

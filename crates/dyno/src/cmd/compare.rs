@@ -15,7 +15,7 @@ use dyno_report::text::Style;
 
 use super::report::{check_output, escape_for_terminal, goes_to_terminal, write_out};
 use crate::cli::{CompareArgs, CompareFormat, Undecided};
-use crate::exit::{Exit, bad};
+use crate::exit::{Exit, usage_error};
 use crate::terminal;
 
 pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
@@ -25,7 +25,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
             .as_deref()
             .map(Gate::parse)
             .transpose()
-            .map_err(bad)?
+            .map_err(usage_error)?
             .unwrap_or_default(),
         same_within: args.same_within.as_deref().map(parse_margin).transpose()?,
         on_undecided: match args.undecided {
@@ -41,7 +41,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     if a.run.header == b.run.header
         && a.arm.is_none_or(|arm| b.arm.is_none_or(|b_arm| arm == b_arm))
     {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "{} and {}: must be two runs or two subjects\nhint: name two subjects of the run, as \
              {}:{}",
             args.a, b_path, a.run.header.id, a.run.header.plan.arms[0].name
@@ -50,7 +50,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     let compared = compare(a.side(), b.side(), &options);
     check((&args.a, b_path), args.anyway, &compared)?;
     if !options.gates.is_empty() && compared.gates.is_empty() {
-        return Err(bad(
+        return Err(usage_error(
             "--fail-on: no subject to judge, because the two sides share only controls\nhint: name \
              the two sides, as RUN:SUBJECT",
         ));
@@ -102,7 +102,7 @@ fn write(
 /// Refuses a comparison without common steps, or of runs that differ in more than their servers.
 fn check((a, b): (&str, &str), anyway: bool, compared: &ComparisonResult) -> anyhow::Result<()> {
     if compared.rows.is_empty() {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "{a} and {b}: no subject of the same name has the same step, so nothing can be \
              compared\nhint: name the subjects, as RUN:SUBJECT"
         )));
@@ -115,7 +115,7 @@ fn check((a, b): (&str, &str), anyway: bool, compared: &ComparisonResult) -> any
             (Some(a), Some(b)) => format!("  {}: {a} and {b}\n", difference.name),
             _ => format!("  {}\n", difference.name),
         });
-    Err(bad(format!(
+    Err(usage_error(format!(
         "{a} and {b}: the runs differ in more than their servers, which may explain their \
          results:\n{}hint: measure both under the same conditions, or add --anyway",
         lines.collect::<String>()
@@ -161,7 +161,7 @@ fn arm(run: &Run, folder: &str, subject: &str) -> anyhow::Result<usize> {
     let arms = &run.header.plan.arms;
     arms.iter().position(|arm| arm.name == subject).ok_or_else(|| {
         let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
-        bad(format!(
+        usage_error(format!(
             "{folder}: has no subject {subject:?}\nhint: choose one of {}",
             names.join(", ")
         ))
@@ -169,5 +169,6 @@ fn arm(run: &Run, folder: &str, subject: &str) -> anyhow::Result<usize> {
 }
 
 fn parse_margin(text: &str) -> anyhow::Result<f64> {
-    dyno_workload::units::share(text).map_err(|error| bad(format!("--same-within: {error}")))
+    dyno_workload::units::share(text)
+        .map_err(|error| usage_error(format!("--same-within: {error}")))
 }

@@ -193,7 +193,7 @@ fn groups_finding(facts: &Facts) -> Finding {
             (CgroupVersion::None, _) => "none with the cpu and memory controllers".into(),
             (version, true) => format!("{}, usable", version.name()),
             (version, false) => format!(
-                "{}, but this user may not create groups: no limits, and no exact CPU and memory \
+                "{}, but this user cannot create groups: no limits, and no exact CPU and memory \
                  of a subject",
                 version.name()
             ),
@@ -251,9 +251,9 @@ fn tracking_finding(table: &TrackingTable) -> Finding {
         state: match (table.has_loopback, tracked) {
             (Some(false), _) => "netfilter does not track them".into(),
             (_, Some(tracked)) => format!(
-                "tracked (netfilter), which costs time per packet. {} of {} entries are used. A \
-                 closed connection stays for {} s, so {:.0} new connections/s fill the table, and \
-                 then packets are dropped",
+                "tracked (netfilter), which costs time per packet. {} of {} entries of the \
+                 connection table are used. A closed connection stays in the table for {} s, so \
+                 {:.0} new connections/s fill it, and then packets are dropped",
                 tracked.entries,
                 tracked.max_entries,
                 tracked.closed_stay_s,

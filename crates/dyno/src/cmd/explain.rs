@@ -9,7 +9,7 @@ use dyno_report::text::{Style, wrap};
 use dyno_workload::text::nearest;
 
 use crate::cli::ExplainArgs;
-use crate::exit::{Exit, bad};
+use crate::exit::{Exit, usage_error};
 use crate::terminal;
 
 /// Columns of a line.
@@ -87,7 +87,7 @@ fn explain(words: &[String], style: Style) -> anyhow::Result<String> {
         true => String::new(),
         false => format!("try {}, or ", similar.join(", ")),
     };
-    Err(bad(format!(
+    Err(usage_error(format!(
         "explain {:?}: unknown code\nhint: {hint}list all codes with `dyno explain`",
         words.join(" ")
     )))

@@ -24,7 +24,7 @@ use dyno_runner::plan::Overrides;
 use dyno_subject::definition::find::Folders;
 
 use crate::cli::{Choices, Cli, Command, FolderOptions, SubjectFolders};
-use crate::exit::{Exit, bad};
+use crate::exit::{Exit, usage_error};
 use crate::{terminal, this_machine};
 
 pub fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
@@ -94,7 +94,7 @@ impl SubjectFolders {
         for folder in self.named_folders() {
             let canonical = folder.canonicalize();
             named_count = add(canonical.map_err(|error| {
-                bad(format!("--subjects {}: cannot be read: {error}", folder.display()))
+                usage_error(format!("--subjects {}: cannot be read: {error}", folder.display()))
             })?);
         }
         let suite_folder = suite
@@ -104,7 +104,7 @@ impl SubjectFolders {
             dyno_runner::suite::find_upwards(start, "subjects").map(&mut add);
         }
         if folders.is_empty() {
-            return Err(bad(
+            return Err(usage_error(
                 "subjects: folder not found next to or above the suite or the current \
                  folder\nhint: name the folder with --subjects FOLDER",
             ));
@@ -134,7 +134,7 @@ fn cache_folder(requested: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(folder) = requested {
         return std::fs::create_dir_all(folder).and_then(|()| folder.canonicalize()).map_err(
             |error| {
-                bad(format!(
+                usage_error(format!(
                     "--cache {}: cannot be used: {error}\nhint: name a folder that can be written",
                     folder.display()
                 ))
@@ -154,13 +154,13 @@ fn cache_folder(requested: Option<&Path>) -> anyhow::Result<PathBuf> {
 /// Opens the archive of a run from the command line.
 fn open_run(path: &Path) -> anyhow::Result<RunDir> {
     if !path.try_exists().unwrap_or(true) {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "{}: no such run\nhint: name the folder of a run, such as runs/hello-20260102-030405",
             path.display()
         )));
     }
     if path.is_dir() && !path.join("run.json").try_exists().unwrap_or(true) {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "{}: is not the folder of a run, because it has no run.json\nhint: name the folder of \
              a run, such as runs/hello-20260102-030405",
             path.display()
@@ -178,7 +178,7 @@ fn create_archive(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
         let error = anyhow::Error::new(error);
         match is_out_of_space {
             true => error.context("--save"),
-            false => bad(format!("--save {error:#}\nhint: name another folder")),
+            false => usage_error(format!("--save {error:#}\nhint: name another folder")),
         }
     })
 }

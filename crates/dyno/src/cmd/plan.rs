@@ -193,14 +193,21 @@ fn describe_reruns(plan: &Plan) -> Option<String> {
 
 fn describe_sharing(plan: &Plan) -> Option<String> {
     if plan.arms.iter().any(|arm| !arm.conditions.placement.is_disjoint()) {
-        return Some("subjects and generator share CPUs: each slows the other".into());
+        let text = "subjects and generator share CPUs, so each slows the other. Use a machine with \
+                    more CPUs, or separate them (cpuset under [limits])";
+        return Some(text.into());
     }
     let effect = match plan.load.priority {
-        Priority::Normal => "each slows the other",
-        Priority::Realtime => "the generator goes first",
+        Priority::Normal => "so each slows the other",
+        Priority::Realtime => "and the generator has real-time priority, so back ends wait for it",
     };
     let has_separate_cpus = (0..plan.arms.len()).all(|arm| plan.has_separate_generator_cpus(arm));
-    (!has_separate_cpus).then(|| format!("back ends and generator share CPUs: {effect}"))
+    (!has_separate_cpus).then(|| {
+        format!(
+            "back ends and generator share CPUs, {effect}. Give the back ends other CPUs (cpuset \
+             under [[backends]])"
+        )
+    })
 }
 
 /// Describes the shares of capacity that are offered after the closed loops.

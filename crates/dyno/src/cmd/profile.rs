@@ -12,7 +12,7 @@ use dyno_report::terminal::escape_line;
 
 use super::report::{check_output, escape_for_terminal, is_standard_output, write_file, write_out};
 use crate::cli::{ProfileArgs, ProfileFormat};
-use crate::exit::{Exit, bad, unwritten};
+use crate::exit::{Exit, unwritten, usage_error};
 use crate::progress::describe_step;
 use crate::terminal;
 
@@ -25,7 +25,7 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
             .for_each(|run| inputs.add_run(run));
     })?;
     if run.profiles.is_empty() {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "{}: has no profiles\nhint: take them with `profile = true` under [observe] of the \
              suite, or with `dyno run --observe default,profile`",
             args.run.display()
@@ -33,7 +33,7 @@ pub fn run(args: &ProfileArgs) -> anyhow::Result<Exit> {
     }
     let Some(trial) = args.trial else {
         if args.has_single_profile_options() {
-            return Err(bad(format!(
+            return Err(usage_error(format!(
                 "--trial: must be given\nhint: choose one of these:\n{}",
                 list_profiles(&run).trim_end()
             )));
@@ -73,13 +73,13 @@ impl ChosenProfile<'_> {
         let profile =
             run.profiles.iter().find(|profile| profile.trial + 1 == trial).ok_or_else(|| {
                 let path = path.display();
-                bad(format!(
+                usage_error(format!(
                     "{path}: has no profile of trial {trial}\nhint: list its profiles with `dyno \
                  profile {path}`"
                 ))
             })?;
         if let Some(reason) = &profile.failure {
-            return Err(bad(format!(
+            return Err(usage_error(format!(
                 "{}: has no profile of trial {trial}: {reason}\nhint: name another trial \
                  (`--trial`)",
                 path.display()
@@ -150,7 +150,7 @@ fn write(
             );
         }
         (ProfileFormat::Speedscope | ProfileFormat::Pprof, Some(_)) => {
-            return Err(bad(
+            return Err(usage_error(
                 "--format speedscope and pprof: cannot show differences\nhint: use --format html \
                  or --format collapsed",
             ));
@@ -165,13 +165,13 @@ fn html_page(
     side: SampleKind,
 ) -> anyhow::Result<String> {
     let kind = if side == SampleKind::Waiting { "waiting" } else { "running" };
-    let no_samples = || bad(format!("{}: has no samples of {kind} threads", chosen.title));
+    let no_samples = || usage_error(format!("{}: has no samples of {kind} threads", chosen.title));
     let flame = Flame::from_profiles(&[chosen.profile], side).ok_or_else(no_samples)?;
     let Some(other_chosen) = other_chosen else {
         return Ok(page(&chosen.title, side, &flame, None));
     };
     if side == SampleKind::Waiting {
-        return Err(bad(
+        return Err(usage_error(
             "--off-cpu: cannot be compared as a page. One long wait is many samples, so a \
              difference cannot be distinguished from chance\nhint: use --format collapsed, which \
              has the counts of both",
@@ -187,7 +187,7 @@ fn write_bytes(args: &ProfileArgs, bytes: &[u8]) -> anyhow::Result<()> {
     use std::io::Write as _;
     match args.output.as_deref().filter(|path| !is_standard_output(Some(path))) {
         Some(path) => write_file(path, bytes),
-        None if std::io::stdout().is_terminal() => Err(bad(
+        None if std::io::stdout().is_terminal() => Err(usage_error(
             "--format pprof: cannot be shown on a terminal\nhint: name a file with -o FILE",
         )),
         None => std::io::stdout().write_all(bytes).map_err(unwritten),

@@ -17,7 +17,7 @@ use dyno_subject::definition::Definition;
 
 use super::prepare::{PreparedRun, build_all};
 use crate::cli::RunArgs;
-use crate::exit::bad;
+use crate::exit::usage_error;
 use crate::progress::Progress;
 use crate::this_machine;
 
@@ -44,7 +44,7 @@ impl DifferencePolicy {
             .map(|d| format!("  {}: {} then, {} now", d.name, d.before, d.now))
             .collect();
         let path = crate::terminal::quote(&path.display().to_string());
-        Err(bad(format!(
+        Err(usage_error(format!(
             "{path}: cannot be resumed as the same experiment:\n{}\nhint: restore these, begin a \
              new run, or let the report mark both parts with: dyno run --resume {path} --anyway",
             items.join("\n")
@@ -55,7 +55,7 @@ impl DifferencePolicy {
 /// Checks that a run has the format of this version and comes from a suite without revisions.
 fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
     if run.header.schema != SCHEMA {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "{}: cannot be resumed: it was written in format {:?}, this version writes \
              {SCHEMA:?}\nhint: begin a new run",
             path.display(),
@@ -63,14 +63,14 @@ fn check_resumable(path: &Path, run: &Run) -> anyhow::Result<()> {
         )));
     }
     if !run.header.plan.suite.is_from_file() {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "{}: cannot be resumed: it was written by --save and is not a run of a suite\nhint: \
              measure again, with --save for another archive",
             path.display()
         )));
     }
     if run.header.plan.subjects.iter().any(|subject| subject.revision.is_some()) {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "{}: cannot be resumed: it compares revisions, whose work trees are removed\nhint: \
              compare them again with dyno compare --rev",
             path.display()
@@ -290,9 +290,23 @@ fn compare_build(before: &Subject, now: &Subject) -> Option<ResumptionDifference
             format!("failed ({reason})"),
         ));
     }
-    (was_available && before.version != now.version).then(|| {
-        difference(format!("{}, version", before.id()), text(&before.version), text(&now.version))
-    })
+    if was_available && before.version != now.version {
+        let name = format!("{}, version", before.id());
+        return Some(difference(name, text(&before.version), text(&now.version)));
+    }
+    compare_artefacts(before.id(), before.build.as_ref(), now.build.as_ref())
+}
+
+/// Returns the difference in the size of a build's result. A build may read files outside of its
+/// folder, which no key includes.
+fn compare_artefacts(
+    name: impl std::fmt::Display,
+    before: Option<&Build>,
+    now: Option<&Build>,
+) -> Option<ResumptionDifference> {
+    let (before, now) = (before?.artefact_bytes, now?.artefact_bytes);
+    let bytes = |n: u64| format!("{n} bytes");
+    (before != now).then(|| difference(format!("{name}, build"), bytes(before), bytes(now)))
 }
 
 /// Returns the difference in the version of a back end, which may have become unavailable.
@@ -316,6 +330,17 @@ fn short(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn build_of_another_size_is_a_difference() {
+        let built = |artefact_bytes| Subject {
+            build: Some(Build { artefact_bytes, ..Build::default() }),
+            ..Subject::default()
+        };
+        assert_eq!(compare_build(&built(17_311), &built(17_311)), None);
+        let found = compare_build(&built(17_311), &built(17_315)).unwrap();
+        assert_eq!((&*found.before, &*found.now), ("17311 bytes", "17315 bytes"));
+    }
 
     #[test]
     fn compare_facts_lists_changed_facts() {

@@ -581,7 +581,7 @@ fn unwritable_output_is_reported_before_load() {
     }
     assert!(Command::new("mkfifo").args(["--mode=400", &at("pipe")]).status().unwrap().success());
     if dyno_launch::may_write(Path::new(&at("pipe"))).is_ok() {
-        return not_run("this user may write every pipe");
+        return not_run("this user can write to every pipe");
     }
     let output = sandbox.dyno(&["load", "http://127.0.0.1:1/", "-o", &at("pipe")]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));

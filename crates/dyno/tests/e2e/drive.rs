@@ -38,7 +38,7 @@ pub fn runs_as_root() -> bool {
     }
 }
 
-/// Copies a program to where any user may run it.
+/// Copies a program to where any user can run it.
 pub fn copy_program(from: &Path, to: &Path) {
     fs::copy(from, to).unwrap();
     fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
@@ -358,7 +358,7 @@ impl Server {
         let mut server = Server { child: command.spawn().unwrap(), port, count_port: port };
         let listens = soon(|| {
             let status = server.child.try_wait().unwrap();
-            assert!(status.is_none(), "{command:?} ended at once: {status:?}");
+            assert!(status.is_none(), "{command:?} ended immediately: {status:?}");
             std::net::TcpStream::connect(("127.0.0.1", port)).ok()
         });
         assert!(listens.is_some(), "{command:?} did not listen");

@@ -349,7 +349,7 @@ fn revisions_that_cannot_be_compared_are_refused() {
         (&["--rev=--upload-pack=x"], "not a commit of the repository"),
         (&["--rev", "main", "--rev", "HEAD"], "are the same commit"),
         (&["--rev", "before"], "folder and definition are the same in before and worktree"),
-        (&["--rev", "main", "--only", "null"], "null: has no revisions"),
+        (&["--rev", "main", "--only", "null"], "null: cannot be compared by revision"),
         (&["--rev", "main", "--rev", "main", "--rev", "main"], "given 3 times"),
         (&["--only", "web", "other"], "--only: is for measurements with --rev"),
         (&[], "<B>"),

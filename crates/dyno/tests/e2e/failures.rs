@@ -210,7 +210,7 @@ fn server_that_ignores_signal_is_killed() {
 #[test]
 fn memory_limit_kill_is_reported() {
     if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
-        not_run("this user may not create control groups, so there is no memory limit");
+        not_run("this user cannot create control groups, so there is no memory limit");
         return;
     }
     let report = run_unruly(&["--mode", "hog", "--after", "100"], "[limits]\nmemory = \"96MiB\"");
@@ -223,7 +223,7 @@ fn memory_limit_kill_is_reported() {
 #[test]
 fn cpu_quota_is_enforced_and_is_limiter() {
     if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
-        not_run("this user may not create control groups, so there is no quota");
+        not_run("this user cannot create control groups, so there is no quota");
         return;
     }
     let sandbox = Sandbox::new();

@@ -256,7 +256,7 @@ fn run_without_profiles_prints_hint() {
 #[test]
 fn system_calls_in_container_have_unknown_results() {
     if !dyno_observer::probes::can_count_syscalls() {
-        return not_run("system calls by counters: this user may not count any");
+        return not_run("system calls by counters: this user cannot count any");
     }
     let sandbox = Sandbox::new();
     sandbox.copy_subject("h2o");
@@ -268,7 +268,7 @@ fn system_calls_in_container_have_unknown_results() {
     container.args(["--pid", "--fork", "--mount-proc", DYNO, "run", "suite.toml"]);
     let output = container.output().unwrap();
     if text(&output).contains("unshare failed") {
-        return not_run("system calls in a PID namespace: this user may not make one");
+        return not_run("system calls in a PID namespace: this user cannot create one");
     }
     let trial = sandbox.report()["trials"][0].clone();
     let calls = &trial["server"]["calls"];

@@ -9,7 +9,7 @@ use crate::drive::{
     DYNO, Sandbox, copy_program, not_run, runs_as_root, send_signal, soon, text, unruly,
 };
 
-/// Adds a server that a shell script starts. `SERVER` stands for a program that any user may run.
+/// Adds a server that a shell script starts. `SERVER` stands for a program that any user can run.
 fn add(sandbox: &Sandbox, name: &str, script: &str, extra: &str) {
     let folder = sandbox.path().join("subjects").join(name);
     fs::create_dir_all(&folder).unwrap();

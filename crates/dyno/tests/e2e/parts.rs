@@ -260,7 +260,7 @@ fn failed_back_end_build_excludes_subject() {
 #[test]
 fn back_end_memory_limit_kill_is_reported() {
     if !dyno_observer::facts::may_make_groups(&dyno_observer::cgroup::Layout::read()) {
-        not_run("this user may not create control groups, so there is no memory limit");
+        not_run("this user cannot create control groups, so there is no memory limit");
         return;
     }
     let sandbox = tempfile::tempdir().unwrap();

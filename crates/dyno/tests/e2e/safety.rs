@@ -140,7 +140,7 @@ fn control_groups_of_subject_are_removed() {
     let output = sandbox.dyno(&["run", "suite.toml"]);
     assert!(output.status.code().is_some_and(|c| c <= 1), "{}", text(&output));
     let Ok(made) = fs::read_to_string(&made) else {
-        not_run("this user may not create control groups, so a subject has none to make others in");
+        not_run("this user cannot create control groups, so a subject has none to make others in");
         return;
     };
     assert!(!is_running("sleep 86423"));

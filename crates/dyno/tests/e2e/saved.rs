@@ -246,7 +246,7 @@ fn interrupted_calibration_saves_loads_only() {
     let output = dyno.wait_with_output().unwrap();
     assert!(first.is_some(), "{}", text(&output));
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("no ceilings saved"), "{}", text(&output));
+    assert!(text(&output).contains("no ceilings were saved"), "{}", text(&output));
     assert!(!sandbox.path().join("cache/calibration.json").exists());
     let (status, report) = json_report(&sandbox, &only_in(&sandbox, "kept"));
     let trials = report["trials"].as_array().unwrap().len();

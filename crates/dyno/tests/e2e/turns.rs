@@ -142,7 +142,7 @@ fn duet_run_reports_cost_per_request() {
         .collect();
     assert_eq!(compared, ["server_cpu_us_per_request", "server_memory_bytes"]);
     let page = fs::read_to_string(sandbox.run_folder().unwrap().join("report.html")).unwrap();
-    assert!(page.contains("Side by side"));
+    assert!(page.contains("Twins and duets"));
 }
 
 /// Asserts that a trial of [`DUET`] shared its time with the other subject.

@@ -84,7 +84,7 @@ fn check(report: &Value, unmet: &[&str]) {
         for trial in trials {
             assert!(trial["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.0, "{name}");
             assert!(trial["server"]["rss_bytes"].as_u64().unwrap() > 0, "{name}");
-            // Values that this user may not read are empty, with the reason.
+            // Values that this user cannot read are empty, with the reason.
             if trial["server"]["calls"].is_null() {
                 let caveats = trial["caveats"].as_array().unwrap();
                 let reason = caveats

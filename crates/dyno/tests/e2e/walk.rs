@@ -62,7 +62,7 @@ pub fn planned_with(subjects: &Path, suite: &str) -> Planned {
     planned
 }
 
-/// Returns whether this user may create network namespaces for servers, and prints why not.
+/// Returns whether this user can create network namespaces for servers, and prints why not.
 pub fn can_make_networks() -> bool {
     let refused = Network::pair().map(drop);
     if let Err(reason) = &refused {

@@ -109,7 +109,7 @@ fn watch_includes_process_with_ended_parent() {
     assert_eq!(processes_at_the_end(script, &["--outside"]), 3);
 }
 
-/// The intermediate process ends at once, so no sample shows the parent of the orphan.
+/// The intermediate process ends immediately, so no sample shows the parent of the orphan.
 #[test]
 fn watch_includes_orphaned_process() {
     if let Some(refusal) = dyno_observer::probes::refusal() {
@@ -207,7 +207,7 @@ fn watch_reads_sockets_in_other_network() {
         sockets.lines().any(|line| line.contains(" 0A ")).then_some(true)
     });
     if listens != Some(true) {
-        return not_run("a network of its own: this user may not make one, or there is no ip");
+        return not_run("a network of its own: this user cannot create one, or there is no ip");
     }
     let output =
         sandbox.dyno(&["watch", "--pid", &pid, "-d", "300ms", "--format", "json", "--outside"]);

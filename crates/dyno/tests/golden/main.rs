@@ -24,7 +24,7 @@ use dyno_archive::plan::{
     self, Arm, Arrivals, Body, Conditions, Launch, Limits, Load, Marker, Order, Placement, Plan,
     ReportOptions, Request as PlannedRequest, Step, Subject, Suite, Trial, UntilSteady, Workload,
 };
-use dyno_archive::probe::ProbesUse;
+use dyno_archive::probe::RequestedProbes;
 use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::sample::{
     CallUse, CallsUse, CgroupUse, Party, PartyUse, Sample, SchedulerRecord, StateTimes, ThreadUse,
@@ -287,7 +287,7 @@ fn record(played: sim::SimulationResult, busy: u64) -> LoadRecord {
         connection_failures: report.connection_failures,
         samples: [0, 100, 600, 1100].map(|ms| sample(ms, busy)).into(),
         runtime: [150, 600, 1050].map(|ms| runtime_reading(ms, busy)).into(),
-        probes: ProbesUse {
+        probes: RequestedProbes {
             attached: [dyno_archive::probe::Probe::Syscalls, dyno_archive::probe::Probe::States]
                 .into(),
             refused: Vec::new(),
@@ -554,7 +554,7 @@ fn reports_match_stored_output() {
 fn run_without_probes() -> Run {
     let mut run = stored_run();
     for load in run.trials.iter_mut().map(|trial| &mut trial.load) {
-        load.probes = ProbesUse::default();
+        load.probes = RequestedProbes::default();
         load.runtime.clear();
         for used in load.samples.iter_mut().flat_map(|sample| &mut sample.parties) {
             (used.calls, used.ended) = (None, None);

@@ -101,7 +101,7 @@ pub fn simulate_until(
     let mut driver = SimDriver::new(world);
     let mut worker = Worker::new(config);
     let mut intervals = Vec::new();
-    // The load begins a millisecond after the connections are up, as in the runner.
+    // The load begins a millisecond after the connections are open, as in the runner.
     let mut begin = None;
     let clock = std::rc::Rc::new(std::cell::Cell::new(0));
     let shared_clock = clock.clone();

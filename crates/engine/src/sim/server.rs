@@ -146,7 +146,7 @@ pub enum ExpectBehavior {
     Continue,
     /// Sends 417 (Expectation Failed).
     Refuse,
-    /// Sends 100 and 200 at once, before the body.
+    /// Sends 100 and 200 together, before the body.
     Both,
 }
 

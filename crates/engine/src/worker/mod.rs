@@ -275,7 +275,7 @@ pub struct Worker {
     is_slice_offered: bool,
     recorder: Recorder,
     connections: Connections,
-    /// Number of connections that are up.
+    /// Number of open connections.
     connections_up: u64,
     tcp: Option<TcpCounters>,
     tls: TlsUse,

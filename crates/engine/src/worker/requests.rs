@@ -57,8 +57,8 @@ impl Worker {
     }
 
     /// Whether a pipeline of a closed loop is more than half full. It is refilled only when half of
-    /// it is free: refilling each place at once would put each request into a segment of its own
-    /// (docs/internals/timing.md).
+    /// it is free: refilling each place immediately would put each request into a segment of its
+    /// own (docs/internals/timing.md).
     fn is_pipeline_over_half_full(&self, conn: ConnId) -> bool {
         let ProtocolState::H1(h1) = &self.slots[conn as usize].protocol else { return false };
         self.config.schedule.is_closed() && h1.in_flight.len() > self.config.pipeline as usize / 2
@@ -118,7 +118,7 @@ impl Worker {
                 .is_none_or(|limit| (assigned as u64) < limit)
     }
 
-    /// Whether the connection, which is up, can take a request now.
+    /// Whether the connection, which is open, can take a request now.
     #[inline]
     fn can_take_request(&self, conn: ConnId) -> bool {
         let slot = &self.slots[conn as usize];

@@ -227,9 +227,9 @@ impl Worker {
         match self.slots[conn as usize].protocol {
             ProtocolState::H1(_) => self.read_messages(conn, now, received_at, bytes),
             ProtocolState::H2(_) => {
-                let before = self.frames.counts.replies;
+                let before = self.frames.counts.reply_bytes;
                 let read = self.read_streams(conn, now, received_at, bytes);
-                let replies = self.frames.counts.replies - before;
+                let replies = self.frames.counts.reply_bytes - before;
                 if let ProtocolState::H2(h2) = &mut self.slots[conn as usize].protocol {
                     h2.replies.add(replies);
                 }

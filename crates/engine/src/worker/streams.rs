@@ -27,7 +27,7 @@ impl Slot {
         }
     }
 
-    /// Whether the connection is up and has taken no request.
+    /// Whether the connection is open and has taken no request.
     pub(super) fn is_unused(&self) -> bool {
         self.state == ConnectionState::Up && self.served == 0
     }
@@ -362,7 +362,7 @@ impl Worker {
         self.slots[conn as usize].assigned.push_front(exchange.to_unsent());
     }
 
-    /// Counts a failed try for exchanges assigned to a connection that was up and closed without
+    /// Counts a failed try for exchanges assigned to a connection that was open and closed without
     /// taking a request. After the last try they end as `outcome`.
     pub(super) fn count_failed_try(&mut self, conn: ConnId, outcome: Outcome, now: Instant) {
         for mut exchange in std::mem::take(&mut self.slots[conn as usize].assigned) {

@@ -210,7 +210,7 @@ impl Worker {
                 && self.is_loading()
             {
                 // During the ramp the connection is opened first, and its first request starts when
-                // it is up.
+                // it is open.
                 self.connect(conn, now, driver);
             } else {
                 self.refill(conn, now, driver);

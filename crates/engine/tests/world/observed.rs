@@ -23,7 +23,7 @@ pub struct ObservedDriver<D> {
     polling: [u64; 3],
     /// Sum of the longest waits of all turns, nanoseconds, except unlimited ones.
     patience_ns: u64,
-    /// The server closes every n-th connection as soon as it is up; `None`: no connection.
+    /// The server closes every n-th connection as soon as it is open; `None`: no connection.
     hang_up_every: Option<u64>,
     connected: u64,
     /// Connections that the server closes next.
@@ -182,7 +182,7 @@ pub fn run_observed<D: Driver>(
     run(ObservedDriver::new(driver, None), config, stop)
 }
 
-/// The same, with a server that closes every n-th connection as soon as it is up.
+/// The same, with a server that closes every n-th connection as soon as it is open.
 pub fn run_with_hang_ups<D: Driver>(driver: D, config: WorkerConfig, every: u64) -> ObservedRun {
     run(ObservedDriver::new(driver, Some(every)), config, |_, _| Stop::No)
 }

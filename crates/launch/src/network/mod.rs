@@ -138,7 +138,7 @@ mod tests {
         fs::read_link("/proc/thread-self/ns/net").unwrap()
     }
 
-    /// `None`: this user may not create networks.
+    /// `None`: this user cannot create networks.
     fn pair() -> Option<Network> {
         Network::pair()
             .inspect_err(|reason| not_run(&format!("networks of servers' own: {reason}")))

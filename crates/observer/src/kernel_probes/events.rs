@@ -107,7 +107,7 @@ impl Events {
     /// Finds the tracepoints.
     ///
     /// # Errors
-    /// There are no tracepoints, or this user may not read or count them.
+    /// There are no tracepoints, or this user cannot read or count them.
     pub(super) fn load() -> Result<Events, ProgramError> {
         let points = Tracepoints::find().map_err(ProgramError::new)?;
         let total = points.id("raw_syscalls/sys_enter").map_err(ProgramError::new)?;
@@ -361,7 +361,7 @@ mod tests {
     fn calls_of_this_process_are_counted_by_name() {
         let Ok(mut events) = Events::load() else {
             return crate::reasons::not_run(
-                "tracepoints of system calls: this user may not count them",
+                "tracepoints of system calls: this user cannot count them",
             );
         };
         let party = events.reserve_party().unwrap();

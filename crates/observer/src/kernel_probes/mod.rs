@@ -34,6 +34,11 @@ pub struct ObservationChoice {
 }
 
 impl ObservationChoice {
+    /// Whether nothing is observed.
+    pub(crate) fn is_empty(self) -> bool {
+        self == ObservationChoice::default()
+    }
+
     /// Whether threads are observed, which both states and modes need.
     fn includes_threads(self) -> bool {
         self.states || self.modes
@@ -213,7 +218,7 @@ impl ProcessObserver {
     /// Begins to monitor a process and the processes that it starts from then on.
     ///
     /// # Errors
-    /// Too many process groups are monitored already; as a sentence.
+    /// Too many process groups are monitored already; message for the user.
     pub fn watch(&self, pid: u32) -> Result<PartyMonitor, String> {
         let mut mechanism = self.lock();
         let party = mechanism
@@ -454,7 +459,7 @@ impl CallCounter {
     /// Counts until `wait`, which sleeps, returns true.
     ///
     /// # Errors
-    /// The kernel stopped counting; as a sentence.
+    /// The kernel stopped counting; message for the user.
     pub fn run(
         &mut self,
         responses: &ResponseCount<'_>,
@@ -556,7 +561,7 @@ mod tests {
     fn ends_of_threads_are_unknown_without_room() {
         let choice = ObservationChoice { states: true, ..ObservationChoice::default() };
         let Ok(observer) = ProcessObserver::load(choice) else {
-            return crate::reasons::not_run("ends of threads: this user may not load a program");
+            return crate::reasons::not_run("ends of threads: this user cannot load a program");
         };
         let ended_after = |monitor: &PartyMonitor, threads: usize| {
             for number in 0..threads {
@@ -591,7 +596,7 @@ mod tests {
     fn waits_of_syncs_count_as_disk() {
         let choice = ObservationChoice { states: true, ..ObservationChoice::default() };
         let Ok(observer) = ProcessObserver::load(choice) else {
-            return crate::reasons::not_run("waits of syncs: this user may not load a program");
+            return crate::reasons::not_run("waits of syncs: this user cannot load a program");
         };
         let monitor = observer.watch(std::process::id()).unwrap();
         let threads = [(); 4].map(|()| {

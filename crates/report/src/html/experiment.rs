@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::table::{Column, TableCell, TableRow, table, table_from_columns, text, value};
 use super::{figure, note};
-use crate::compare::{HEAD, cells};
+use crate::compare::{COLUMNS, cells};
 use crate::format::{or_dash, ratio};
 use crate::html::part_scope::PartScope;
 use crate::overview::label_in_words;
@@ -28,7 +28,7 @@ pub(super) fn section(report: &Report) -> Markup {
             ))
             ul {
                 @for effect in &experiment.effects {
-                    li { (effect.to) " against " (effect.from) ": " (effect.reason()) }
+                    li { (effect.to) " compared with " (effect.from) ": " (effect.reason()) }
                 }
             }
             "\n"
@@ -58,7 +58,7 @@ pub(super) fn has_section(report: &Report) -> bool {
 
 /// Heading of the section: "Effects" if there is an experiment.
 pub(super) fn heading(report: &Report) -> &'static str {
-    if report.experiment.is_none() { "Side by side" } else { "Effects" }
+    if report.experiment.is_none() { "Twins and duets" } else { "Effects" }
 }
 
 fn effects_title(factor: Option<&str>) -> String {
@@ -66,15 +66,15 @@ fn effects_title(factor: Option<&str>) -> String {
 }
 
 const EFFECTS: &str = "Dots: pairs of launches of one block. Lines: the 95 % interval of their \
-                       ratio, from five pairs on. At 1, nothing changes. Grey: the noise floor, \
-                       within which more than one in five comparisons miss a difference. Verdicts \
-                       are corrected for all rows at once.";
+                       ratio, with five or more pairs. 1: no change. Grey: the noise floor. \
+                       Smaller differences are missed in more than one of five comparisons. \
+                       Verdicts are corrected for all rows together.";
 
-/// Columns of [`HEAD`] that hold numbers.
+/// Indexes of the [`COLUMNS`] that hold numbers. [`table`] marks such columns with a leading `#`.
 const NUMBERS: std::ops::RangeInclusive<usize> = 3..=6;
 
 fn effects_table(effects: &[Effect]) -> Markup {
-    let head: Vec<String> = HEAD
+    let head: Vec<String> = COLUMNS
         .iter()
         .enumerate()
         .map(
@@ -87,7 +87,8 @@ fn effects_table(effects: &[Effect]) -> Markup {
     table("sortable", &head, &rows.map(row).collect::<Vec<TableRow>>())
 }
 
-/// Table of the effects of doubling a dose. Empty without a dose.
+/// Table of the effects of doubling the level of a dose. Empty without a dose. Names of numeric
+/// columns begin with `#`.
 fn doses_table(doses: &[DoseEffect]) -> Markup {
     if doses.is_empty() {
         return Markup::default();
@@ -102,14 +103,14 @@ fn doses_table(doses: &[DoseEffect]) -> Markup {
         ("#95 % interval", &|d| {
             text(or_dash(d.doubling, |e| format!("{}–{}", ratio(e.low), ratio(e.high))))
         }),
-        ("#Blocks that count", &|d| text(format!("{} of {}", d.counted_blocks, d.loaded_blocks))),
+        ("#Valid blocks", &|d| text(format!("{} of {}", d.counted_blocks, d.loaded_blocks))),
     ];
     html! {
         h3 { "When the level doubles" } "\n"
         (table_from_columns("sortable", &columns, doses, |_| PartScope::default()))
         (note("The factor of the metric when the level doubles, from the slope of the logarithms \
                over all levels, per block. 2: proportional to the level. 1: independent of the \
-               level. –: in some blocks the metric does not count at every level, so the others \
-               may be a biased selection."))
+               level. –: in some blocks a level has no valid value, so the other blocks may be a \
+               biased selection."))
     }
 }

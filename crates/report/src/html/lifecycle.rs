@@ -34,8 +34,8 @@ pub(super) fn lifecycle_section(report: &Report) -> Markup {
         &report.subjects,
         |s| PartScope::subject(report, &s.id),
     );
-    let legend = "From exec to the first response with the status that the subject's file names. \
-                Bar: the median. Dots: repeats.";
+    let legend = "Time from exec to the first response with the expected status (status under \
+                  [ready] in subject.toml). Bar: the median. Dots: repeats.";
     let legend = format!("{legend}{}", noise_note(report, STARTUP));
     html! {
         (figure("startup", "Start-up", &legend, &startup))

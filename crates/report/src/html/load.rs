@@ -101,7 +101,7 @@ fn scaling(report: &Report) -> Markup {
                empty if the bend is within the noise, or if repeats at or above it are excluded \
                and may hide more. The Universal Scalability Law, λn / (1 + σ(n − 1) + κn(n − 1)), \
                is fitted to six levels or more. Below a coefficient: its 95 % interval over \
-               launches, from five on, unless the fit holds it at 0. A residual far above the \
+               launches, with five or more, unless the fit holds it at 0. A residual far above the \
                noise means that the server does not follow the law."))
     }
 }

@@ -92,8 +92,9 @@ pub(super) fn overview(report: &Report) -> Markup {
 fn table_note(report: &Report) -> String {
     let reference_step = crate::overview::reference_in_words(&report.overview);
     let mut text = format!(
-        "Peak: the best median over the steps. Below it: the range of the repeats (from five on, \
-         the 95 % interval of their median), and the step, to which place and limit also belong. \
+        "Peak: the best median over the steps. Below it: the range of the repeats (with five or \
+         more, the 95 % interval of their median), and the step, to which place and limit also \
+         belong. \
          ≥: a lower bound, because repeats that are excluded may hide a higher peak. Place: the \
          ranks that tests of all pairs leave open. 1–3 is the first, the second or the third. \
          Response times and CPU {reference_step}. Memory: the maximum of all steps. Errors: the \

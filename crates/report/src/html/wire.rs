@@ -96,7 +96,7 @@ fn workloads_of(report: &Report, w: &WireResult) -> BTreeSet<usize> {
     report.trials.iter().filter(is_own).map(|t| t.cell.workload).collect()
 }
 
-/// Cell of the median. The lowest and the highest value stand below it if they differ.
+/// Cell of the median. The lowest and the highest value are below it if they differ.
 fn spread_cell(values: Option<&Repeated>, show: fn(f64) -> String) -> TableCell {
     let cell = value(values.and_then(|q| q.median), show);
     let ends = values.and_then(|q| q.min.map(show).zip(q.max.map(show)));

@@ -221,7 +221,7 @@ fn body_fields_with_secret_names_are_withheld() {
     );
 }
 
-/// Redacts a command, and returns its words from the fourth on.
+/// Redacts a command, and returns its words, without the first three.
 fn redacted_words(line: &str) -> String {
     Secrets::default().command(&words(line))[3..].join(" ")
 }

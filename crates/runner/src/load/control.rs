@@ -65,9 +65,9 @@ impl Control {
         const OBSERVED_ROUNDS: u64 = 2;
         let (interval_ns, opens_ns) = (self.window.interval_ns, self.window.warmup_ns);
         self.slices.is_none_or(|slices| {
-            let begins = |at_ns: u64| slices.next(at_ns).0 == at_ns;
+            let begins = |at_ns: u64| slices.current_or_next(at_ns).0 == at_ns;
             let ends = |at_ns: u64| {
-                at_ns.checked_sub(1).is_some_and(|before| slices.next(before).1 == at_ns)
+                at_ns.checked_sub(1).is_some_and(|before| slices.current_or_next(before).1 == at_ns)
             };
             let is_observed = |turn_ns: u64| {
                 let since_opening = turn_ns.checked_sub(opens_ns);

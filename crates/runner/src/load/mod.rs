@@ -252,7 +252,7 @@ pub enum LoadStopReason {
     ServerFailed(String),
 }
 
-/// Runs a load. `Err`: the load could not begin, as a sentence with a hint.
+/// Runs a load. `Err`: the load could not begin; message for the user, with a hint.
 pub fn run(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
     let mut records = run_together(&mut [MonitoredLoad { spec, watch }])?;
     Ok(records.remove(0))
@@ -269,7 +269,7 @@ pub struct MonitoredLoad<'a> {
 /// compared servers were loaded for the same time. Returns their records in the order of the loads.
 ///
 /// # Errors
-/// One of them could not begin, as a sentence with a hint; then none has begun.
+/// One of them could not begin, and none has begun; message for the user, with a hint.
 pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, String> {
     preflight::check(loads)?;
     let beginning = CommonStart::new(loads.iter().map(|load| load.spec.threads()).sum());
@@ -437,8 +437,9 @@ impl<'a> Follower<'a> {
         self.control.until_next_sample(self.state.begin_time(), sys::now())
     }
 
-    /// Makes the closing sample due at once if the load has drained before its set end, because the
-    /// workers wait for it with their connections open. A failed server has no counters to read.
+    /// Makes the closing sample due immediately if the load has drained before its set end, because
+    /// the workers wait for it with their connections open. A failed server has no counters to
+    /// read.
     fn close_if_drained(&mut self) {
         if self.state.is_drained()
             && self.failure.is_none()

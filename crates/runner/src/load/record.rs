@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use dyno_archive::load::{Books, ClientUse, Connections, Edges, Timeouts, UnansweredAges};
 use dyno_archive::machine::MachineUse;
 use dyno_archive::plan::{DriverKind, Priority};
-use dyno_archive::probe::ProbesUse;
+use dyno_archive::probe::RequestedProbes;
 use dyno_archive::silence;
 use dyno_archive::{Interval, LoadRecord, Sample};
 use dyno_engine::WorkerReport;
@@ -67,7 +67,7 @@ pub(super) fn assemble(
         connection_failures: BTreeMap::new(),
         samples,
         runtime: Vec::new(),
-        probes: ProbesUse::default(),
+        probes: RequestedProbes::default(),
         server_failure: control_report.failure,
         cut_short: false,
         silences: None,

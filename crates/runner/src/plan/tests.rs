@@ -126,7 +126,7 @@ fn duet_launches_its_subjects_together() {
     assert!(!named.duet.is_empty() && !named.swaps_cpus);
 }
 
-/// Returns the arms that are up at once in the first block, by name.
+/// Returns the arms that run at the same time in the first block, by name.
 fn first_block_groups(plan: &Plan) -> Vec<Vec<&str>> {
     let name = |launch: &usize| &*plan.arms[plan.launches[*launch].arms[0]].name;
     let groups = plan.concurrent_launches();

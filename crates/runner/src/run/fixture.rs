@@ -23,7 +23,7 @@ pub(super) fn definition() -> Definition {
 
 /// A running part, whose process only sleeps. `addr`: address of its listener, if it has one.
 pub(super) fn part(addr: Option<std::net::SocketAddr>, alive: AliveCheck) -> RunningPart {
-    // The guard of a test is this test program, which ends at once with the unknown argument.
+    // The guard of a test is this test program, which ends immediately with the unknown argument.
     let guard = Guard::start().unwrap();
     let groups = Groups::prepare(Layout::default(), &guard);
     let workspace = Workspace::make(0, &groups, &guard).unwrap();

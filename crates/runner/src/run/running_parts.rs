@@ -41,7 +41,7 @@ pub(super) struct Launched<'a> {
 }
 
 impl<'a> Launched<'a> {
-    /// Wraps the parts that are up, the subject last.
+    /// Wraps the running parts, the subject last.
     pub(super) fn new(up: &'a mut [RunningPart]) -> Self {
         let (subject, backends) = up.split_last_mut().expect("the subject is the last part");
         Launched { backends, subject }
@@ -218,7 +218,7 @@ pub(super) enum AliveCheck {
     Command(ServerCommand),
 }
 
-/// Returns the listener for a workload's protocol. `Err`: no such listener, as a sentence.
+/// Returns the listener for a workload's protocol. `Err`: no such listener; message for the user.
 pub(super) fn listener<'a>(
     listeners: &'a [Arc<CheckedListener>],
     workload: &Workload,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dyno_archive::hint;
 use dyno_archive::plan::Plan;
-use dyno_archive::probe::{Probe, ProbesUse, RefusedProbe};
+use dyno_archive::probe::{Probe, RefusedProbe, RequestedProbes};
 use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::trial::CheckResult;
 use dyno_archive::{Interval, LoadRecord, Party, Sample, TrialRecord};
@@ -214,7 +214,7 @@ impl MonitorResults {
         self,
         mut load: LoadRecord,
         precheck: Option<CheckResult>,
-        probes: ProbesUse,
+        probes: RequestedProbes,
         count_result: &Result<(), String>,
     ) -> MeasuredTrial {
         let (runtime, refused_runtime) = self.runtime.unwrap_or_default();

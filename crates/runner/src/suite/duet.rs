@@ -1,4 +1,4 @@
-//! Checks duets: with `order = "duet"`, subjects are up at once and loaded at the same time on the
+//! Checks duets: with `order = "duet"`, subjects run and are loaded at the same time, on the
 //! same CPUs.
 
 use std::collections::BTreeSet;

@@ -31,7 +31,7 @@ fn expected(source: &str, line: usize, underlined: &str, message: &str) -> Strin
     )
 }
 
-/// `(lines from the eighth on, number of the wrong line, underlined text, begin of the message)`.
+/// `(lines after the seventh, number of the wrong line, underlined text, begin of the message)`.
 const CASES: &[(&str, usize, &str, &str)] = &[
     ("[cost]\nper_vcpu_hour = -1.0", 9, "-1.0", "a price must be 0 or more"),
     ("[cost]\nper_vcpu_hour = 1.0\nper_gib_hour = -0.5", 10, "-0.5", "a price must be 0 or more"),

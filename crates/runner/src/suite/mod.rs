@@ -57,8 +57,8 @@ pub struct SuiteFile {
     /// `None`: drawn when the run is planned, and recorded.
     pub seed: Option<u64>,
     pub order: Order,
-    /// Length of the time slices of subjects that are up at once and take turns under load,
-    /// nanoseconds. `None`: one subject is up at a time.
+    /// Length of the time slices of subjects that run at the same time and take turns under load,
+    /// nanoseconds. `None`: one subject runs at a time.
     pub slice_ns: Option<u64>,
     /// Whether subjects are loaded at the same time.
     pub duet: bool,

@@ -1,5 +1,5 @@
-//! Checks turns: with `order = "interleaved"`, subjects are up at once and loaded one after the
-//! other, in short slices.
+//! Checks turns: with `order = "interleaved"`, subjects run at the same time and are loaded one
+//! after the other, in short slices.
 
 use dyno_archive::plan::{Load, Order, Plan};
 use dyno_workload::mistake::{Mistake, mistake};

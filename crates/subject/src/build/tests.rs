@@ -20,7 +20,7 @@ fn subject(root: &Path, command: &str) -> Definition {
 }
 
 fn build(definition: &Definition, cache: &Path) -> Result<Built, String> {
-    // The guard of a test is this test program, which ends at once with the unknown argument.
+    // The guard of a test is this test program, which ends immediately with the unknown argument.
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     super::build(
         definition,

@@ -33,7 +33,7 @@ fn built_in(name: &str) -> Option<Result<Definition, FileError>> {
 /// The reason why a definition cannot be used.
 #[derive(Debug)]
 pub enum DefinitionError {
-    /// There is no such definition, as a sentence.
+    /// There is no such definition; message for the user.
     NotFound(String),
     /// The definition has mistakes.
     Invalid(Box<FileError>),
@@ -131,7 +131,7 @@ impl Folders {
     }
 
     /// Returns a definition and all its direct and indirect back ends, each once. `Err`: one of
-    /// them is missing or has mistakes, as a sentence.
+    /// them is missing or has mistakes; message for the user.
     pub fn with_backends(&self, definition: &Definition) -> Vec<Result<Definition, String>> {
         let mut names = BTreeSet::new();
         let mut definitions = vec![Ok(definition.clone())];
@@ -364,7 +364,8 @@ mod tests {
         let folders = Folders(vec![subjects]);
         let front =
             Definition { backends: vec!["app".into()], ..folders.subject("front").unwrap() };
-        // The guard of a test is this test program, which ends at once with the unknown argument.
+        // The guard of a test is this test program, which ends immediately with the unknown
+        // argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
         let supervision = Supervision { guard: &guard, interrupts: &interrupts };
         let reason = || folders.unavailable_reason(&front, &Prerequisites::new(&supervision));

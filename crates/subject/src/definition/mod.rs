@@ -17,7 +17,7 @@ use dyno_contract::contracts::Contract;
 use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::folder::read_in_folder;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::{ToolCommand, ToolOutcome};
+use dyno_launch::tool::{ToolCommand, ToolOutput};
 use dyno_workload::mistake::{Mistake, mistake};
 
 use crate::limits::TEMPLATE_BYTES;
@@ -181,7 +181,7 @@ impl Definition {
     /// Returns the definition with a variant's overrides applied.
     ///
     /// # Errors
-    /// It has no such variant; as a sentence.
+    /// It has no such variant; message for the user.
     pub fn with_variant(&self, variant: &str) -> Result<Definition, String> {
         let Some(overrides) = self.variants.get(variant) else {
             let names = self.variants.keys().cloned().collect::<Vec<_>>().join(", ");
@@ -232,7 +232,7 @@ impl Definition {
         command: &str,
         deadline: Nanoseconds,
         supervision: &Supervision<'_>,
-    ) -> ToolOutcome {
+    ) -> ToolOutput {
         let environment = self.tool_environment();
         ToolCommand {
             command,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use dyno_launch::environment::Environment;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::ToolOutcome;
+use dyno_launch::tool::ToolOutput;
 
 use super::{Definition, Require};
 
@@ -15,7 +15,7 @@ use super::{Definition, Require};
 #[derive(Debug)]
 pub struct Prerequisites<'a> {
     supervision: &'a Supervision<'a>,
-    results: RefCell<HashMap<RequirementTest, ToolOutcome>>,
+    results: RefCell<HashMap<RequirementTest, ToolOutput>>,
 }
 
 /// All inputs that decide the result of a test.
@@ -32,7 +32,7 @@ impl<'a> Prerequisites<'a> {
         Prerequisites { supervision, results: RefCell::default() }
     }
 
-    /// Returns the first unmet need of a definition, as a sentence with a hint.
+    /// Returns the first unmet need of a definition; message for the user, with a hint.
     #[must_use]
     pub fn unmet_need(&self, definition: &Definition) -> Option<String> {
         self.unmet_needs(definition).next().map(|(_, sentence)| sentence)
@@ -45,11 +45,11 @@ impl<'a> Prerequisites<'a> {
     ) -> impl Iterator<Item = (&'b Require, String)> + use<'a, 'b> {
         definition.requires.iter().filter_map(move |require| {
             let sentence = match self.run_test(definition, require) {
-                ToolOutcome::Ended { status, .. } if status.success() => return None,
-                ToolOutcome::Ended { .. } => {
+                ToolOutput::Ended { status, .. } if status.success() => return None,
+                ToolOutput::Ended { .. } => {
                     format!("{} is missing. {}", require.name, require.hint)
                 }
-                ToolOutcome::Unfinished(reason) => format!(
+                ToolOutput::Unfinished(reason) => format!(
                     "{} may be missing, because its test `{}` {reason}. {}",
                     require.name, require.test, require.hint
                 ),
@@ -58,7 +58,7 @@ impl<'a> Prerequisites<'a> {
         })
     }
 
-    fn run_test(&self, definition: &Definition, require: &Require) -> ToolOutcome {
+    fn run_test(&self, definition: &Definition, require: &Require) -> ToolOutput {
         let test = RequirementTest {
             command: require.test.clone(),
             folder: definition.folder.clone(),
@@ -91,7 +91,8 @@ mod tests {
                     \"true\", inputs = [], env = { CHOOSES = \"another\" } }\n";
         std::fs::write(folder.join("subject.toml"), file).unwrap();
         let plain = Definition::read(&folder).unwrap();
-        // The guard of a test is this test program, which ends at once with the unknown argument.
+        // The guard of a test is this test program, which ends immediately with the unknown
+        // argument.
         let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
         let supervision = Supervision { guard: &guard, interrupts: &interrupts };
         let prerequisites = Prerequisites::new(&supervision);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dyno_contract::ready::Status;
 use dyno_launch::environment::{DynoVariables, Environment, Inherit};
-use dyno_launch::process::{LOG, OWN, Signal};
+use dyno_launch::process::{LOG, RESERVED_PREFIX, Signal};
 use dyno_workload::relative_path::RelativePath;
 use dyno_workload::text;
 use dyno_workload::units;
@@ -21,7 +21,7 @@ pub struct Require {
     pub name: String,
     /// A shell command that succeeds if the requirement is met.
     pub test: String,
-    /// A sentence that says how to meet it.
+    /// Instruction how to meet it.
     pub hint: String,
     /// Debian package that provides it.
     pub debian: Option<String>,
@@ -142,7 +142,7 @@ impl Target {
         }
         let path = RelativePath::parse(relative)?;
         let first = path.path().components().next().map(|part| part.as_os_str().to_string_lossy());
-        if first.is_some_and(|first| first == LOG || first.starts_with(OWN)) {
+        if first.is_some_and(|first| first == LOG || first.starts_with(RESERVED_PREFIX)) {
             return Err(format!(
                 "{text:?}: reserved for dyno in the working folder\nhint: use another name"
             ));

@@ -12,7 +12,7 @@ use dyno_launch::supervision::Interrupts;
 use super::prerequisites::Prerequisites;
 
 fn unmet_need(definition: &Definition) -> Option<String> {
-    // The guard of a test is this test program, which ends at once with the unknown argument.
+    // The guard of a test is this test program, which ends immediately with the unknown argument.
     let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
     let supervision = Supervision { guard: &guard, interrupts: &interrupts };
     Prerequisites::new(&supervision).unmet_need(definition)

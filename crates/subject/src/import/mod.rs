@@ -47,7 +47,7 @@ const DATABASE_HOST: &str = "tfb-database";
 /// default one.
 ///
 /// # Errors
-/// A file is missing or refused, or there is no such test; as a sentence.
+/// A file is missing or refused, or there is no such test; message for the user.
 pub fn techempower(
     name: &str,
     read: ReadServerFile<'_>,
@@ -90,9 +90,10 @@ pub fn techempower(
     let toml = writer.write()?;
     let other_tests: Vec<&str> = tests.keys().map(String::as_str).collect();
     if !other_tests.is_empty() {
-        writer
-            .remaining
-            .push(format!("Use --test to import its other tests: {}.", other_tests.join(", ")));
+        writer.remaining.push(format!(
+            "Use --test to import the other tests of this framework: {}.",
+            other_tests.join(", ")
+        ));
     }
     Ok(ImportedSubject { toml, remaining_steps: writer.remaining })
 }
@@ -130,15 +131,16 @@ impl DefinitionWriter<'_> {
         toml.push_str(&self.ready_and_endpoints());
         if self.has_database() {
             self.remaining.push(
-                "It needs the PostgreSQL back end. dyno looks for the folder `backends/postgres` \
-                 next to each folder of subjects. Copy that folder from dyno's sources, or add \
-                 their subjects with --subjects DYNO/subjects."
+                "The server needs the PostgreSQL back end. dyno looks for the folder \
+                 `backends/postgres` next to each folder of subjects. Copy that folder from dyno's \
+                 sources, or run dyno with --subjects DYNO/subjects, where DYNO is the folder of \
+                 dyno's sources."
                     .into(),
             );
             self.remaining.push(format!(
-                "Its sources may name the database's host {DATABASE_HOST:?} (`grep -r \
-                 {DATABASE_HOST} .`). Make them read a variable that `[start] env` sets to \
-                 \"{{postgres.host}}:{{postgres.port}}\"."
+                "The server's sources may contain the host name {DATABASE_HOST:?} (find it with \
+                 `grep -r {DATABASE_HOST} .`). Set an environment variable under `[start] env` to \
+                 \"{{postgres.host}}:{{postgres.port}}\", and read it in the sources."
             ));
         }
         Ok(toml)

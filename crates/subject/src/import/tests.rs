@@ -51,7 +51,7 @@ fn techempower_writes_settings_and_lists_steps() {
             assert!(subject.toml.contains(&format!("#   {line}\n")), "{line}: {}", subject.toml);
         }
     }
-    assert!(steps.ends_with("to import its other tests: pg."), "{steps}");
+    assert!(steps.ends_with("to import the other tests of this framework: pg."), "{steps}");
 }
 
 #[test]

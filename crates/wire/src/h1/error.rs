@@ -33,7 +33,7 @@ pub enum Http1Error {
     RequestNotChunked,
     #[error("a chunk size is not a hexadecimal number (RFC 9112 §7.1)")]
     ChunkSize,
-    #[error("what follows a chunk size is no chunk extension (RFC 9112 §7.1.1)")]
+    #[error("what follows a chunk size is not a chunk extension (RFC 9112 §7.1.1)")]
     ChunkExtension,
     #[error("chunk data is not followed by CR LF (RFC 9112 §7.1)")]
     ChunkEnd,

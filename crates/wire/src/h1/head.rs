@@ -163,7 +163,7 @@ impl HeadBuffer {
 /// Finds the empty line that ends a head, or a CR without LF, and the index after it.
 ///
 /// A line may also end in a bare line feed here: the parser then reports that mistake, where
-/// waiting for CR LF might never end. A bare CR is reported at once for the same reason.
+/// waiting for CR LF might never end. A bare CR is reported immediately for the same reason.
 fn find_head_end(bytes: &[u8], from: usize) -> Option<(Result<(), Http1Error>, usize)> {
     let mut at = from;
     while let Some(i) = memchr2(b'\r', b'\n', &bytes[at..]) {

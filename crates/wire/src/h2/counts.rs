@@ -23,13 +23,13 @@ pub struct DirectionCounts {
 pub struct FrameCounts {
     pub received: DirectionCounts,
     pub sent: DirectionCounts,
-    /// PINGs of the peer that asked for a response.
+    /// PING frames received without ACK.
     pub pings: u64,
     /// Largest number of streams that were open at once on one connection.
     pub max_open_streams: u64,
     /// Bytes of frames sent in reply to the peer's: acknowledgements, RST_STREAM, WINDOW_UPDATE.
     /// They accumulate if the peer does not read, so the caller must limit them.
-    pub replies: u64,
+    pub reply_bytes: u64,
 }
 
 impl DirectionCounts {
@@ -66,7 +66,7 @@ impl FrameCounts {
             sent: self.sent.growth_since(&earlier.sent),
             pings: self.pings - earlier.pings,
             max_open_streams: self.max_open_streams,
-            replies: self.replies - earlier.replies,
+            reply_bytes: self.reply_bytes - earlier.reply_bytes,
         }
     }
 }
@@ -89,7 +89,7 @@ mod tests {
             sent: direction(2 * n),
             pings: 12 * n,
             max_open_streams: 5,
-            replies: 13 * n,
+            reply_bytes: 13 * n,
         };
         assert_eq!(counts(5).growth_since(&counts(3)), counts(2));
         assert_eq!(counts(3).growth_since(&FrameCounts::default()), counts(3));

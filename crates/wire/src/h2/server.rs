@@ -3,9 +3,9 @@
 //! It follows the rules that a client depends on: preface, settings, windows, PING, HPACK, GOAWAY.
 //! Its clients are dyno's own, so it does not validate requests as a public server must.
 //!
-//! A stream needs no stored state if its request has no body and its response is written at once.
-//! Only these streams have an entry: streams with a request body in progress, streams whose
-//! response is delayed by windows, and streams that the caller [defers](Server::defer).
+//! A stream needs no stored state if its request has no body and its response is written
+//! immediately. Only these streams have an entry: streams with a request body in progress, streams
+//! whose response is delayed by windows, and streams that the caller [defers](Server::defer).
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;

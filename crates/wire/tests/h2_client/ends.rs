@@ -120,9 +120,9 @@ fn counts_of_reply_bytes() {
     let mut talk =
         Talk::new(ClientSettings { stream_window: 10, connection_window: 1 << 20, ..LARGE });
     let mut reply_bytes = |step: Step| {
-        let before = talk.counts.replies;
+        let before = talk.counts.reply_bytes;
         talk.step(&step, usize::MAX);
-        talk.counts.replies - before
+        talk.counts.reply_bytes - before
     };
     assert_eq!(reply_bytes(settings(&[])), 9, "SETTINGS are acknowledged");
     assert_eq!(reply_bytes(post(5)), 0);

@@ -113,7 +113,7 @@ fn greeting_announces_client_settings() {
     let largest =
         ClientSettings { connection_window: STREAM, stream_window: STREAM, ..client_settings };
     assert_eq!(greeting(largest)[1], sent_window(0, STREAM - 65_535), "§6.9.1: up to 2³¹ − 1");
-    // A window below the initial window of a connection cannot be set at once (§6.9.2).
+    // A window below the initial window of a connection cannot be set immediately (§6.9.2).
     assert_eq!(greeting(ClientSettings { connection_window: 1023, ..client_settings }).len(), 1);
 }
 

@@ -54,8 +54,8 @@ impl ImportFormat {
         }
     }
 
-    /// Reads the requests of a text in this format. `Err`: a sentence that names the line or the
-    /// entry.
+    /// Reads the requests of a text in this format. `Err`: message for the user that names the line
+    /// or the entry.
     pub fn read(self, text: &str, read: ReadFile<'_>) -> Result<Imports, String> {
         match self {
             ImportFormat::Curl => curl(text, read),

@@ -208,7 +208,7 @@ impl<'a> Url<'a> {
     }
 }
 
-/// Reads a file that a text names. `Err`: a sentence with a hint.
+/// Reads a file that a text names. `Err`: message for the user, with a hint.
 fn read_file(path: &str, read: ReadFile) -> Result<Vec<u8>, String> {
     if matches!(path, "-" | ".") {
         return Err(

@@ -70,7 +70,7 @@ fn set_writes(w: &mut TrialWorld, writes: u64, segments: u64) {
 }
 
 fn refused_probe(probe: Probe) -> RefusedProbe {
-    RefusedProbe { probe, reason: "this user may not".into(), hint: "Be root.".into() }
+    RefusedProbe { probe, reason: "permission denied".into(), hint: "Be root.".into() }
 }
 
 /// Readings of the runtime at both ends of the window. `sockets`: names of the processes' sockets.
@@ -118,8 +118,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::SyscallsNotMeasured,
         severity: Severity::Info,
-        message: "were not counted: this user may not. Be root.",
-        evidence: r#"{"refused": "this user may not"}"#,
+        message: "were not counted: permission denied. Be root.",
+        evidence: r#"{"refused": "permission denied"}"#,
         trigger: |w| {
             w.all_server_counters().for_each(|s| s.calls = None);
             w.record.probes.refused = vec![refused_probe(Probe::Syscalls)];
@@ -162,8 +162,8 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ProbeRefused,
         severity: Severity::Info,
-        message: "Not observed here: states, modes, because this user may not. Be root.",
-        evidence: r#"{"probes": ["states", "modes"], "why": "this user may not"}"#,
+        message: "Not observed here: states, modes, because permission denied. Be root.",
+        evidence: r#"{"probes": ["states", "modes"], "why": "permission denied"}"#,
         trigger: |w| {
             w.record.probes.refused = [Probe::States, Probe::Modes].map(refused_probe).into();
         },

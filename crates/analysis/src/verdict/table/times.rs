@@ -187,7 +187,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         },
         near_miss_severity: None,
     },
-    // Requests that failed at once did not take longer than the window.
+    // Requests that failed immediately did not take longer than the window.
     Case {
         code: Code::LongerThanWindow,
         severity: Severity::Invalid,

@@ -63,7 +63,7 @@ pub(super) struct TrialWorld {
     pub(super) is_out_of_turn: bool,
     pub(super) lacks_final_check: bool,
     pub(super) duet: Option<DuetResult>,
-    /// Time from which on the window counts, nanoseconds since the load began.
+    /// Start of the part of the window that is used, nanoseconds since the load began.
     pub(super) counts_from: Option<u64>,
 }
 

@@ -16,7 +16,7 @@ use dyno_launch::folder::{make, user};
 use dyno_launch::guard::Guard;
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::{ToolCommand, ToolEnd, ToolOutcome, duration_text};
+use dyno_launch::tool::{ToolCommand, ToolExit, ToolOutput, duration_text};
 use dyno_observer::cgroup::Layout;
 use dyno_observer::facts::may_make_groups;
 use dyno_report::validation;
@@ -26,7 +26,7 @@ use super::known_bottlenecks;
 use crate::calibration::machine;
 use crate::cli::{CalibrateArgs, PlanFormat};
 use crate::cmd::report::write_out;
-use crate::exit::{Exit, bad};
+use crate::exit::{Exit, usage_error};
 use crate::terminal::{self, ThirdInterrupt, quote};
 
 /// The user and group ID of an account without rights.
@@ -80,8 +80,12 @@ fn choose_behaviours(only: &[String]) -> anyhow::Result<Vec<&'static Behaviour>>
     }
     let names = || behaviours().map(|b| b.name).collect::<Vec<_>>().join(", ");
     let find = |name: &String| {
-        let problem =
-            || bad(format!("--only {name}: unknown behaviour\nhint: choose one of {}", names()));
+        let problem = || {
+            usage_error(format!(
+                "--only {name}: unknown behaviour\nhint: choose one of {}",
+                names()
+            ))
+        };
         dyno_testkit::find(name).ok_or_else(problem)
     };
     only.iter().map(find).collect()
@@ -93,8 +97,10 @@ fn source_tree() -> anyhow::Result<PathBuf> {
     let trees = starts.iter().flatten().flat_map(|start| start.ancestors());
     let is_tree = |path: &&Path| path.join("crates/testkit/Cargo.toml").is_file();
     trees.into_iter().find(is_tree).map(Path::to_path_buf).ok_or_else(|| {
-        bad("--verdicts: the servers with known bottlenecks were not found\n\
-             hint: run dyno in its source tree (git clone), with cargo installed")
+        usage_error(
+            "--verdicts: the servers with known bottlenecks were not found\n\
+             hint: run dyno in its source tree (git clone), with cargo installed",
+        )
     })
 }
 
@@ -172,17 +178,17 @@ impl Bench<'_> {
         let log = Log::anonymous(environment.secret_values())?;
         let tool = ToolCommand { command, folder, environment, deadline };
         Ok(match tool.run(&log, &self.supervision, &mut |_| {})? {
-            ToolEnd::Ended { status, .. } if status.success() => Ok(()),
-            ToolEnd::Ended { status, .. } => Err(format!("{status}: {}", log.tail(5))),
-            ToolEnd::Interrupted => anyhow::bail!("--verdicts: interrupted"),
-            ToolEnd::TimedOut | ToolEnd::TooMuchOutput => {
+            ToolExit::Ended { status, .. } if status.success() => Ok(()),
+            ToolExit::Ended { status, .. } => Err(format!("{status}: {}", log.tail(5))),
+            ToolExit::Interrupted => anyhow::bail!("--verdicts: interrupted"),
+            ToolExit::TimedOut | ToolExit::TooMuchOutput => {
                 Err(format!("had not ended after {}:\n{}", duration_text(deadline), log.tail(5)))
             }
         })
     }
 
     /// Builds the Rust server in the cache, so that it is compiled only once. Copies it and dyno to
-    /// a folder from which the ordinary user may run them.
+    /// a folder from which the ordinary user can run them.
     fn build_testkit(&self) -> anyhow::Result<()> {
         let (programs, target) = (self.programs(), self.cache.join("testkit"));
         fs::create_dir(&programs)?;
@@ -231,7 +237,7 @@ impl Bench<'_> {
             };
             let is_installed = tool(test).read_output(&self.supervision);
             let is_installed =
-                matches!(is_installed, ToolOutcome::Ended { status, .. } if status.success());
+                matches!(is_installed, ToolOutput::Ended { status, .. } if status.success());
             if !is_installed {
                 missing.push((runtime, format!("`{test}` failed. {hint}")));
             } else if let Err(problem) =

@@ -26,7 +26,7 @@ use super::super::report::{RunCompleteness, check_output, completeness, write_al
 use super::super::run::{RunContext, walk};
 use super::{exit, write};
 use crate::cli::CompareArgs;
-use crate::exit::{Exit, bad};
+use crate::exit::{Exit, usage_error};
 use crate::inputs::Inputs;
 use crate::progress::Progress;
 use crate::terminal::{self, ThirdInterrupt};
@@ -293,7 +293,7 @@ fn find_entry(
         return Ok(only.clone());
     }
     let ids: Vec<String> = suite.subjects.iter().map(SuiteSubject::id).collect();
-    Err(bad(format!(
+    Err(usage_error(format!(
         "--rev: needs one server of the suite, and {} are selected\nhint: select one with --only: \
          {}",
         if selected.is_empty() { "none".into() } else { selected.len().to_string() },
@@ -310,7 +310,7 @@ fn check_out(
     supervision: &Supervision<'_>,
 ) -> anyhow::Result<Vec<RevisionFolders>> {
     if args.rev.len() > 2 {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "--rev: given {} times, and at most two revisions can be compared\nhint: leave out the \
              others",
             args.rev.len()
@@ -324,7 +324,7 @@ fn check_out(
     if let [a, b] = &commits[..]
         && a == b
     {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "--rev {} and --rev {}: are the same commit, {a:.12}\nhint: leave one out to compare \
              it with the work tree",
             args.rev[0], args.rev[1]
@@ -333,7 +333,7 @@ fn check_out(
     let mut revised = Vec::new();
     for (name, commit) in args.rev.iter().zip(&commits) {
         if name == WORK_TREE {
-            return Err(bad(format!(
+            return Err(usage_error(format!(
                 "--rev {WORK_TREE}: this name is reserved for uncommitted files\nhint: write the \
                  revision as {commit:.12}"
             )));
@@ -364,7 +364,7 @@ fn is_folder_changed(
 /// Converts to an error with the exit status of its kind: wrong usage, or a failure.
 fn revision_error(error: RevisionError) -> anyhow::Error {
     match error {
-        RevisionError::InvalidRequest(message) => bad(message),
+        RevisionError::InvalidRequest(message) => usage_error(message),
         RevisionError::Failed(message) => anyhow!(message),
     }
 }
@@ -383,7 +383,7 @@ fn refuse_equal_revisions(plan: &Plan, names: &[String]) -> anyhow::Result<()> {
     if (&a.definition, inputs(a)) != (&b.definition, inputs(b)) {
         return Ok(());
     }
-    Err(bad(format!(
+    Err(usage_error(format!(
         "{}: its folder and definition are the same in {} and {}\nhint: files outside of the \
          folder are not compared; measure both with --anyway",
         a.name, names[0], names[1]

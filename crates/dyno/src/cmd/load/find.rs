@@ -17,7 +17,7 @@ use dyno_workload::units;
 
 use super::{Beginning, PreparedLoad, spec};
 use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns};
-use crate::exit::{Exit, bad};
+use crate::exit::{Exit, usage_error};
 use crate::terminal;
 
 /// Default length of each load of a search.
@@ -28,7 +28,7 @@ const START_RPS: f64 = 1000.0;
 
 pub fn run(mut args: LoadArgs, objective: &str, beginning: Beginning) -> anyhow::Result<Exit> {
     let objective = capacity::parse_objective(objective, &units::duration)
-        .map_err(|error| bad(format!("--find: {error}")))?;
+        .map_err(|error| usage_error(format!("--find: {error}")))?;
     let Ns(duration_ns) = *args.duration.get_or_insert(Ns(DURATION_NS));
     let arrival = match args.arrival {
         ArrivalArg::Constant => Arrival::Constant,
@@ -74,7 +74,7 @@ fn start_rate(args: &LoadArgs, least_rps: f64) -> anyhow::Result<f64> {
         ("--format csv", args.format == LoadFormat::Csv),
     ];
     if let Some((option, _)) = options.into_iter().find(|(_, is_given)| *is_given) {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "{option}: cannot be used with --find, which makes many loads\nhint: leave out one of \
              the two"
         )));
@@ -82,7 +82,7 @@ fn start_rate(args: &LoadArgs, least_rps: f64) -> anyhow::Result<f64> {
     let Some(rate) = args.rate.as_deref() else { return Ok(START_RPS.max(least_rps.ceil())) };
     spec::refuse_rate_not_above_zero(rate)?;
     let rate = units::count(rate).map_err(|_| {
-        bad(format!(
+        usage_error(format!(
             "--rate {rate:?}: must be one number with --find, which begins at this rate\nhint: \
              write it like 5k"
         ))
@@ -137,10 +137,10 @@ fn search(
 /// Default width of the bracket around the capacity, percent.
 const DEFAULT_WIDTH: f64 = 2.0;
 
-/// Runs one load at a rate, with its own random draws. `Err`: a sentence on why it could not begin,
-/// that the server no longer responds, or that its responses take longer than a load. A load without
-/// a correct response is a result as long as the server responds to a single request after it: it
-/// misses any objective.
+/// Runs one load at a rate, with its own random draws. `Err`: message for the user: why it could
+/// not begin, that the server no longer responds, or that its responses take longer than a load. A
+/// load without a correct response is a result as long as the server responds to a single request
+/// after it: it misses any objective.
 fn run_load(
     prepared: &PreparedLoad,
     (rate, duration_ns, number): (f64, u64, usize),

@@ -31,7 +31,7 @@ use self::requests::ReadableFiles;
 use self::save::SavedLoad;
 use self::target::Url;
 use crate::cli::{LoadArgs, LoadFormat};
-use crate::exit::{Exit, bad, first_error};
+use crate::exit::{Exit, first_error, usage_error};
 use crate::{calibration, terminal};
 
 pub fn run(mut args: LoadArgs) -> anyhow::Result<Exit> {
@@ -104,7 +104,8 @@ impl PreparedLoad {
         let (url, workload, changes) = requests::read_requests(&mut args, &files)?;
         spec::refuse_unused_options(&args, &url, &workload)?;
         let spec = spec::spec(&args, &url, &workload, &files)?;
-        dyno_runner::bodies::check(&workload.requests, spec.step.in_flight()).map_err(bad)?;
+        dyno_runner::bodies::check(&workload.requests, spec.step.in_flight())
+            .map_err(usage_error)?;
         for line in changes.lines() {
             terminal::say(&dyno_report::terminal::escape_line(&line));
         }
@@ -144,7 +145,7 @@ impl PreparedLoad {
         })
     }
 
-    /// Opens the output of `--stream`. `None`: there is none.
+    /// Opens the output of `--stream`. `None`: not requested.
     fn open_stream(&self, beginning: &Beginning) -> anyhow::Result<Option<IntervalStream>> {
         let Some(path) = self.args.stream.clone() else { return Ok(None) };
         let config = self.config.clone();

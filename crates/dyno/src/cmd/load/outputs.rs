@@ -19,7 +19,7 @@ use dyno_workload::command_line;
 
 use super::requests::ReadableFiles;
 use crate::cli::LoadArgs;
-use crate::exit::{bad, unwritten};
+use crate::exit::{unwritten, usage_error};
 use crate::inputs::Inputs;
 use crate::{calibration, terminal};
 
@@ -28,7 +28,7 @@ use crate::{calibration, terminal};
 pub fn check_files(args: &LoadArgs, files: &ReadableFiles) -> anyhow::Result<()> {
     let standard_output = Path::new("-");
     if [&args.hgrm, &args.hlog].into_iter().flatten().any(|path| path == standard_output) {
-        return Err(bad(
+        return Err(usage_error(
             "--hgrm and --hlog: must be files, because standard output has the result\nhint: name \
              a file, such as --hgrm load.hgrm",
         ));
@@ -41,7 +41,7 @@ pub fn check_files(args: &LoadArgs, files: &ReadableFiles) -> anyhow::Result<()>
         }
         let Some(identity) = inputs.check(path)? else { continue };
         if outputs.contains(&identity) {
-            return Err(bad(format!(
+            return Err(usage_error(format!(
                 "{}: would be written by two outputs\nhint: give each output its own file",
                 path.display()
             )));
@@ -128,7 +128,7 @@ impl IntervalStream {
     /// Opens the output. If it is a pipe, waits for a reader.
     pub fn open(path: &Path, config: &LoadConfig) -> anyhow::Result<IntervalStream> {
         let output = StreamOutput::open(path).map_err(|error| {
-            bad(format!("--stream {}: cannot be opened: {error}", path.display()))
+            usage_error(format!("--stream {}: cannot be opened: {error}", path.display()))
         })?;
         Ok(IntervalStream { output, head: Some(intervals::stream_head(config)) })
     }
@@ -186,7 +186,7 @@ pub struct MetricsPage {
 impl MetricsPage {
     pub fn begin(addr: SocketAddr, page: String) -> anyhow::Result<MetricsPage> {
         let listener = TcpListener::bind(addr).map_err(|error| {
-            bad(format!(
+            usage_error(format!(
                 "--metrics {addr}: cannot be opened: {error}\nhint: give another port, or 0 for \
                  any free port"
             ))

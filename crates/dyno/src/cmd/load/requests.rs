@@ -15,7 +15,7 @@ use dyno_workload::{command_line, header, workloads};
 
 use super::target::{Scheme, Url};
 use crate::cli::{self, ImportArg, LoadArgs, Ns, ProtocolArg};
-use crate::exit::bad;
+use crate::exit::usage_error;
 use crate::terminal;
 
 /// Returns the server, its requests, and the changes that an import made.
@@ -28,7 +28,9 @@ pub fn read_requests(
 ) -> anyhow::Result<(Url, Workload, Changes)> {
     let expect = expect(args)?;
     let imports = match (&args.curl, &args.import) {
-        (Some(command), _) => Some(import::curl(command, &|name| files.read(name)).map_err(bad)?),
+        (Some(command), _) => {
+            Some(import::curl(command, &|name| files.read(name)).map_err(usage_error)?)
+        }
         (None, Some(path)) => Some(read_import(path, args.import_format, files)?),
         (None, None) => None,
     };
@@ -92,7 +94,8 @@ fn quotable_header(text: &str) -> String {
 /// Parses the headers of `-H`. The protocol must be able to carry each of them.
 fn headers(args: &LoadArgs, protocol: Protocol) -> anyhow::Result<Vec<(String, String)>> {
     let parse = |text: &String| {
-        let error = |problem: String| bad(format!("-H {:?}: {problem}", quotable_header(text)));
+        let error =
+            |problem: String| usage_error(format!("-H {:?}: {problem}", quotable_header(text)));
         let (name, value) = command_line::header(text).map_err(error)?;
         match header::fault(protocol, &name, &value) {
             Some(problem) => Err(error(problem)),
@@ -101,7 +104,7 @@ fn headers(args: &LoadArgs, protocol: Protocol) -> anyhow::Result<Vec<(String, S
     };
     let headers = args.headers.iter().map(parse).collect::<anyhow::Result<Vec<_>>>()?;
     match header::duplicate(&headers) {
-        Some((name, problem)) => Err(bad(format!("-H {name:?}: {problem}"))),
+        Some((name, problem)) => Err(usage_error(format!("-H {name:?}: {problem}"))),
         None => Ok(headers),
     }
 }
@@ -137,7 +140,7 @@ fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
     Ok(match (args.protocol, scheme) {
         (ProtocolArg::Auto, Scheme::Https) => Protocol::Auto,
         (ProtocolArg::Auto, Scheme::Http) if streams(args) > 1 => {
-            return Err(bad(
+            return Err(usage_error(
                 "--streams: needs HTTP/2, which http:// does not select\nhint: add --protocol h2c \
                  (prior knowledge) or --protocol h2c-upgrade, or leave out --streams",
             ));
@@ -146,13 +149,13 @@ fn protocol(args: &LoadArgs, scheme: Scheme) -> anyhow::Result<Protocol> {
         (ProtocolArg::H1, Scheme::Https) => Protocol::H1Tls,
         (ProtocolArg::H2, Scheme::Https) => Protocol::H2,
         (ProtocolArg::H2, Scheme::Http) => {
-            return Err(bad(
+            return Err(usage_error(
                 "--protocol h2: needs TLS, and the URL is http://\nhint: use https://, or \
                  --protocol h2c for HTTP/2 without TLS",
             ));
         }
         (ProtocolArg::H2c | ProtocolArg::H2cUpgrade, Scheme::Https) => {
-            return Err(bad(
+            return Err(usage_error(
                 "--protocol: h2c is HTTP/2 without TLS, and the URL is https://\nhint: use \
                  http://, or --protocol h2 for HTTP/2 over TLS",
             ));
@@ -226,16 +229,16 @@ pub fn read_file(path: &str) -> Result<Vec<u8>, String> {
 
 fn read_named_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let path = path.to_string_lossy();
-    read_file(&path).map_err(|error| bad(format!("{path}: cannot be read: {error}")))
+    read_file(&path).map_err(|error| usage_error(format!("{path}: cannot be read: {error}")))
 }
 
 /// Returns the server and requests of the command line: the URL with its options, or the mix.
 fn command_line_requests(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)> {
-    let url = Url::parse(args.url.as_deref().unwrap_or_default()).map_err(bad)?;
+    let url = Url::parse(args.url.as_deref().unwrap_or_default()).map_err(usage_error)?;
     if !args.mix.is_empty() {
         let parse_entry = |text: &String| {
             command_line::parse_mix_entry(text, &read_file)
-                .map_err(|error| bad(format!("--request {text:?}: {error}")))
+                .map_err(|error| usage_error(format!("--request {text:?}: {error}")))
         };
         return Ok((url, args.mix.iter().map(parse_entry).collect::<anyhow::Result<_>>()?));
     }
@@ -248,7 +251,8 @@ fn command_line_requests(args: &LoadArgs) -> anyhow::Result<(Url, Vec<Request>)>
     let mut requests = vec![command_line::request(&method, &url.target, Vec::new(), body)];
     for text in &args.resources {
         requests.extend(
-            workloads::resources(text).map_err(|error| bad(format!("--resource: {error}")))?,
+            workloads::resources(text)
+                .map_err(|error| usage_error(format!("--resource: {error}")))?,
         );
     }
     Ok((url, requests))
@@ -260,12 +264,12 @@ fn read_import(
     files: &ReadableFiles,
 ) -> anyhow::Result<Imports> {
     let text = String::from_utf8(read_named_file(path)?)
-        .map_err(|_| bad(format!("{}: must be a text file (UTF-8)", path.display())))?;
+        .map_err(|_| usage_error(format!("{}: must be a text file (UTF-8)", path.display())))?;
     let format = format.map_or_else(|| ImportFormat::guess(path, &text), ImportFormat::from);
     format.read(&text, &|name| files.read(name)).map_err(|error| {
         let (path, name) = (path.display(), format.name());
         let message = format!("{path} (read as {name}): {error}");
-        bad(hint::with_default(message, "set another format with --import-format"))
+        usage_error(hint::with_default(message, "set another format with --import-format"))
     })
 }
 
@@ -276,14 +280,15 @@ fn import_requests(
     args: &mut LoadArgs,
     files: &ReadableFiles,
 ) -> anyhow::Result<(Url, Vec<Request>, Changes)> {
-    let mut server: Option<Url> = args.url.as_deref().map(Url::parse).transpose().map_err(bad)?;
+    let mut server: Option<Url> =
+        args.url.as_deref().map(Url::parse).transpose().map_err(usage_error)?;
     let braces = if args.import_templates { Braces::Placeholders } else { Braces::Text };
     let mut requests = UniqueRequests::default();
     let Imports { requests: imported, mut changes } = imports;
     let mut applied = AppliedSettings::default();
     for request in imported {
         let mut url = Url::parse(&request.url)
-            .map_err(|error| bad(format!("{}: {error}", request.location)))?;
+            .map_err(|error| usage_error(format!("{}: {error}", request.location)))?;
         if args.url.is_some() {
             // A URL on the command line replaces the server of the import.
             if server.as_ref().is_some_and(|server| !server.is_same_server(&url)) {
@@ -293,7 +298,7 @@ fn import_requests(
                 );
             }
         } else if let Some(server) = server.as_ref().filter(|server| !server.is_same_server(&url)) {
-            return Err(bad(format!(
+            return Err(usage_error(format!(
                 "{}: {} is another server than {}, and a load has one server\nhint: leave out the \
                  requests to other servers, or give the URL of the server for all requests",
                 request.location,
@@ -311,7 +316,7 @@ fn import_requests(
     applied.report_extended(&mut changes);
     let server = server.ok_or_else(|| {
         let source = args.import.as_ref().map(|path| path.display().to_string());
-        bad(format!("{}: no requests found", source.unwrap_or_else(|| "--curl".into())))
+        usage_error(format!("{}: no requests found", source.unwrap_or_else(|| "--curl".into())))
     })?;
     Ok((server, requests.into_requests(), changes))
 }
@@ -448,7 +453,7 @@ fn apply_settings(
             "http2-prior-knowledge" if is_https => args.protocol = ProtocolArg::H2,
             "http2-prior-knowledge" => args.protocol = ProtocolArg::H2c,
             other => {
-                return Err(bad(format!(
+                return Err(usage_error(format!(
                     "{}: --{other}: has no counterpart in dyno\nhint: leave it out",
                     request.location
                 )));
@@ -474,7 +479,7 @@ fn apply_tls(
         files
             .find(value)
             .map(Some)
-            .map_err(|error| bad(format!("{}: {value}: {error}", request.location)))
+            .map_err(|error| usage_error(format!("{}: {value}: {error}", request.location)))
     };
     match name {
         "insecure" if args.insecure || args.cacert.is_some() => {}
@@ -524,7 +529,7 @@ fn apply_address(
         }
         _ if args.unix_socket.is_some() => {}
         _ => {
-            return Err(bad(format!(
+            return Err(usage_error(format!(
                 "{}: an imported file may not choose a Unix socket\nhint: to use this socket, add \
                  --unix-socket {}",
                 request.location,
@@ -543,14 +548,14 @@ fn time_limit(
     if value.parse() == Ok(0.0) {
         return Ok(None);
     }
-    let error = |error| bad(format!("{}: --{name} {value}: {error}", request.location));
+    let error = |error| usage_error(format!("{}: --{name} {value}: {error}", request.location));
     cli::timeout(value).map(Some).map_err(error)
 }
 
 fn expect(args: &LoadArgs) -> anyhow::Result<Expect> {
     let json = |text: &String| {
         command_line::expected_json(text)
-            .map_err(|error| bad(format!("--expect-json {text:?}: {error}")))
+            .map_err(|error| usage_error(format!("--expect-json {text:?}: {error}")))
     };
     Ok(Expect {
         status: args.expect_status,

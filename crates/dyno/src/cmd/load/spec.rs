@@ -21,7 +21,7 @@ use super::requests::{ReadableFiles, read_file, streams};
 use super::target::{self, Scheme, Url};
 use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns, ProtocolArg, SpinArg, SwitchArg};
 use crate::cmd::report::is_standard_output;
-use crate::exit::bad;
+use crate::exit::usage_error;
 
 /// The longest trace, nanoseconds: 30 days, as for every length of a load.
 const LONGEST_TRACE_NS: f64 = 30.0 * 24.0 * 3600e9;
@@ -32,13 +32,13 @@ const SHORTEST_TRACE_NS: u64 = 10_000_000;
 /// Refuses arguments that contradict each other, before any file is read.
 pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
     if args.requests.is_some() && args.warmup_ns() > 0 {
-        return Err(bad(
+        return Err(usage_error(
             "-n: cannot have a warm-up, because it counts requests from the start\nhint: leave out \
              -w, or use -d instead of -n",
         ));
     }
     if args.rate.is_none() && args.arrival == ArrivalArg::Poisson {
-        return Err(bad(
+        return Err(usage_error(
             "--arrival poisson: needs --rate or --find\nhint: add one of them, such as --rate 5k",
         ));
     }
@@ -50,9 +50,9 @@ pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
     ];
     for (option, count, max) in counts {
         match count {
-            Some(0) => return Err(bad(format!("{option} 0: must be above 0"))),
+            Some(0) => return Err(usage_error(format!("{option} 0: must be above 0"))),
             Some(count) if count > max => {
-                return Err(bad(format!("{option} {count}: must be at most {max}")));
+                return Err(usage_error(format!("{option} {count}: must be at most {max}")));
             }
             _ => {}
         }
@@ -61,14 +61,14 @@ pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
         refuse_page_conflicts(args)?;
     }
     if args.interval.0 < 10_000_000 {
-        return Err(bad("--interval: must be at least 10ms"));
+        return Err(usage_error("--interval: must be at least 10ms"));
     }
     let streams_to_stdout = args.stream.as_deref() == Some(Path::new("-"));
     if streams_to_stdout
         && is_standard_output(args.output.as_deref())
         && args.format != LoadFormat::Text
     {
-        return Err(bad(
+        return Err(usage_error(
             "--stream -: standard output already has the result\nhint: name a file for one of \
              them, with --stream FILE or -o FILE",
         ));
@@ -88,7 +88,7 @@ pub fn refuse_unused_options(
         .or_else(|| unused_tls_option(args, url))
         .or_else(|| unused_request_option(args, workload))
         .or_else(|| unused_timeout(args));
-    unused.map_or(Ok(()), |message| Err(bad(message)))
+    unused.map_or(Ok(()), |message| Err(usage_error(message)))
 }
 
 fn unused_http_option(args: &LoadArgs, protocol: Protocol) -> Option<String> {
@@ -192,25 +192,25 @@ fn unused_timeout(args: &LoadArgs) -> Option<String> {
 
 fn refuse_page_conflicts(args: &LoadArgs) -> anyhow::Result<()> {
     if args.rate.is_some() || args.trace.is_some() {
-        return Err(bad(
+        return Err(usage_error(
             "--resource: cannot be used with --rate or --trace, because each visitor loads one \
              page after the other\nhint: leave out --rate and --trace",
         ));
     }
     if args.protocol == ProtocolArg::Auto {
-        return Err(bad(
+        return Err(usage_error(
             "--resource: needs --protocol, because a page uses one connection of HTTP/2 or several \
              of HTTP/1.1\nhint: add --protocol h1, h2 or h2c",
         ));
     }
     if args.pipeline > 1 {
-        return Err(bad(
+        return Err(usage_error(
             "--resource: cannot be used with --pipeline, because browsers do not pipeline\nhint: \
              leave out --pipeline",
         ));
     }
     if args.requests_per_connection.is_some() || args.ramp_connections.is_some() {
-        return Err(bad(
+        return Err(usage_error(
             "--resource: cannot be used with --requests-per-connection or --ramp-connections, \
              because pages keep their connections from the beginning\nhint: leave out both options",
         ));
@@ -226,12 +226,13 @@ pub fn spec(
     files: &ReadableFiles,
 ) -> anyhow::Result<LoadSpec> {
     let connections = u32::try_from(args.connections).map_err(|_| {
-        bad(format!("--connections {}: must be at most {}", args.connections, u32::MAX))
+        usage_error(format!("--connections {}: must be at most {}", args.connections, u32::MAX))
     })?;
     let (arrivals, trace) = arrivals(args)?;
     let http2 = http2(args);
     let read = |name: &str| files.read(name);
-    let compiled = compile::compile(workload, &url.authority(), &http2, &read).map_err(bad)?;
+    let compiled =
+        compile::compile(workload, &url.authority(), &http2, &read).map_err(usage_error)?;
     let settings = load_settings(args, http2);
     let endpoint = target::endpoint(args, url, Duration::from_nanos(settings.connect_timeout_ns))?;
     let protocol = workload.protocol;
@@ -368,7 +369,7 @@ fn spin(args: &LoadArgs) -> Spin {
 /// Refuses a rate that is a plain number of 0 or less.
 pub fn refuse_rate_not_above_zero(rate: &str) -> anyhow::Result<()> {
     match rate.trim().parse::<f64>() {
-        Ok(number) if number <= 0.0 => Err(bad(format!(
+        Ok(number) if number <= 0.0 => Err(usage_error(format!(
             "--rate {rate}: must be above 0\nhint: give requests per second, such as --rate 5k"
         ))),
         _ => Ok(()),
@@ -389,7 +390,7 @@ fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     let length_ns = units::rate_length_ns(rate).unwrap_or(load::default_load().duration_ns);
     let duration_ns = args.duration.map_or(length_ns, |Ns(ns)| ns);
     let profile = units::rate(rate, args.warmup_ns(), duration_ns)
-        .map_err(|m| bad(format!("--rate: {m}")))?;
+        .map_err(|m| usage_error(format!("--rate: {m}")))?;
     Ok((profile.arrivals(gaps), Arc::from([])))
 }
 
@@ -397,14 +398,14 @@ fn arrivals(args: &LoadArgs) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
 /// begins a comment.
 fn read_trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     let invalid_time = |line: usize, text: &str| {
-        bad(format!(
+        usage_error(format!(
             "{}:{line}: {text:?} is not a time in seconds\nhint: write it like 0.25",
             path.display()
         ))
     };
     let name = path.display().to_string();
-    let bytes =
-        read_file(&name).map_err(|error| bad(format!("{name}: cannot be read: {error}")))?;
+    let bytes = read_file(&name)
+        .map_err(|error| usage_error(format!("{name}: cannot be read: {error}")))?;
     let text = String::from_utf8_lossy(&bytes);
     let mut seconds = Vec::new();
     for (i, line) in text.lines().enumerate() {
@@ -417,11 +418,11 @@ fn read_trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
     }
     seconds.sort_by(f64::total_cmp);
     let first = *seconds.first().ok_or_else(|| {
-        bad(format!("{name}: has no times\nhint: write a number of seconds on each line"))
+        usage_error(format!("{name}: has no times\nhint: write a number of seconds on each line"))
     })?;
     let last = seconds.last().copied().unwrap_or(first);
     if (last - first) * 1e9 > LONGEST_TRACE_NS {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "{name}: the times span more than 30 days\nhint: write the times in seconds"
         )));
     }
@@ -434,7 +435,7 @@ fn read_trace(path: &Path) -> anyhow::Result<(Arrivals, Arc<[u64]>)> {
 fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
     let rate_length_ns = args.rate.as_deref().and_then(units::rate_length_ns);
     match (args.duration, args.requests, trace.last()) {
-        (Some(Ns(0)), ..) => Err(bad("--duration 0: must be above 0")),
+        (Some(Ns(0)), ..) => Err(usage_error("--duration 0: must be above 0")),
         (Some(Ns(ns)), ..) => Ok(Some(ns)),
         (None, Some(_), _) => Ok(None),
         (None, None, Some(last)) => trace_window_ns(*last, args.warmup_ns()).map(Some),
@@ -445,7 +446,7 @@ fn duration(args: &LoadArgs, trace: &[u64]) -> anyhow::Result<Option<u64>> {
 /// Returns the measured window of a trace, which ends just after the last arrival.
 fn trace_window_ns(last_ns: u64, warmup_ns: u64) -> anyhow::Result<u64> {
     if last_ns < warmup_ns {
-        return Err(bad(
+        return Err(usage_error(
             "--trace: all times are within the warm-up\nhint: use a shorter --warmup, or a longer \
              trace",
         ));
@@ -471,7 +472,7 @@ fn tls(args: &LoadArgs, url: &Url, protocol: Protocol) -> anyhow::Result<TlsOpti
     };
     // Each worker creates its own configuration. This one only finds invalid certificates before
     // the load.
-    options.configure().map_err(bad)?;
+    options.configure().map_err(usage_error)?;
     Ok(options)
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use dyno_driver::{Endpoint, PeerAddress, Stamps};
 
 use crate::cli::LoadArgs;
-use crate::exit::bad;
+use crate::exit::usage_error;
 
 /// Maximum length of the path of a Unix socket: `sun_path` without its NUL (unix(7)).
 const UNIX_PATH_BYTES: usize = 107;
@@ -133,7 +133,7 @@ pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result
     if let PeerAddress::Tcp(addr) = &peer
         && let Some(source) = args.source.iter().find(|source| source.is_ipv4() != addr.is_ipv4())
     {
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "--source {source}: cannot reach {addr}, because one is IPv4 and the other is IPv6"
         )));
     }
@@ -141,7 +141,7 @@ pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result
         && path.as_os_str().len() > UNIX_PATH_BYTES
     {
         let path = path.display();
-        return Err(bad(format!(
+        return Err(usage_error(format!(
             "{path}: the path of a Unix socket must have at most {UNIX_PATH_BYTES} bytes"
         )));
     }
@@ -162,10 +162,10 @@ enum Addresses {
 fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
     let mut overridden = Vec::new();
     for text in overrides {
-        let (host, port, address) = parse_resolve(text).map_err(bad)?;
+        let (host, port, address) = parse_resolve(text).map_err(usage_error)?;
         // With a mistyped override the load would go to the real server.
         if !host.eq_ignore_ascii_case(&url.host) || port != url.port {
-            return Err(bad(format!(
+            return Err(usage_error(format!(
                 "--resolve {text:?}: the load connects to {}:{}, another host or port\nhint: write \
                  --resolve {}:{}:{}, or leave it out",
                 url.host,
@@ -183,7 +183,7 @@ fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
         && overridden.is_empty()
     {
         return Ok(Addresses::Given(
-            with_zone(address, url.port, url.zone.as_deref()).map_err(bad)?,
+            with_zone(address, url.port, url.zone.as_deref()).map_err(usage_error)?,
         ));
     }
     match overridden[..] {

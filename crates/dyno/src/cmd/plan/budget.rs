@@ -13,7 +13,7 @@ use dyno_runner::suite::SuiteFile;
 use super::super::report::escape_for_terminal;
 use super::super::run::FIRST_REPEATS;
 use crate::cli::{PlanArgs, PlanFormat};
-use crate::exit::{Exit, bad};
+use crate::exit::{Exit, usage_error};
 use crate::terminal::{self, print, print_text};
 
 /// A function that plans a suite as it would be run.
@@ -30,7 +30,7 @@ pub(super) fn run(
     let fits = |seconds: f64| keeps_turns(&plan, (seconds * 1e9) as u64);
     let capacity_s = capacity_run_s(suite, plan_of)?;
     let planned: Budget =
-        budget(&run, &report, (time.as_secs_f64(), capacity_s), &fits).map_err(bad)?;
+        budget(&run, &report, (time.as_secs_f64(), capacity_s), &fits).map_err(usage_error)?;
     match args.format {
         PlanFormat::Json => {
             let json = serde_json::to_string_pretty(&planned)? + "\n";
@@ -63,7 +63,7 @@ pub(super) fn pilot(
         let run = super::super::open_run(path)?.read()?;
         return match plan_as(&run, suite, plan_of)? {
             Ok(plan) => Ok((run, plan)),
-            Err(part) => Err(bad(format!(
+            Err(part) => Err(usage_error(format!(
                 "{}: its {part} differ from this suite's, so its variance does not \
                  apply\nhint: run the present suite as the pilot",
                 path.display()
@@ -72,7 +72,7 @@ pub(super) fn pilot(
     }
     latest(&args.runs, suite, plan_of)?.map_err(|other| {
         let path = terminal::quote(&args.suite.display().to_string());
-        bad(format!(
+        usage_error(format!(
             "{}: no run of this unchanged suite with {MIN_PILOT_REPEATS} repeats or more{}\nhint: \
              make one with `dyno run {path} --repeats {MIN_PILOT_REPEATS}`, or name one with \
              --pilot",

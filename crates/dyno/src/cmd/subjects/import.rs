@@ -10,7 +10,7 @@ use dyno_subject::import::{self, ImportedSubject};
 use dyno_subject::limits::IMPORTED_BYTES;
 
 use crate::cli::{Collection, ImportArgs};
-use crate::exit::{Exit, bad};
+use crate::exit::{Exit, usage_error};
 use crate::terminal::{print_text, quote};
 
 /// Writes the subject.toml of a server in another collection, and prints the remaining work.
@@ -18,13 +18,13 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     let folder = args
         .server
         .canonicalize()
-        .map_err(|error| bad(format!("{}: {error}", args.server.display())))?;
+        .map_err(|error| usage_error(format!("{}: {error}", args.server.display())))?;
     let name =
         folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let Collection::Techempower = args.collection;
     let ImportedSubject { toml, remaining_steps } =
         import::techempower(&name, &|name| read(name, &folder), Some(&args.test))
-            .map_err(|reason| bad(format!("{}: {reason}", folder.display())))?;
+            .map_err(|reason| usage_error(format!("{}: {reason}", folder.display())))?;
     let path = folder.join(Role::Subject.file());
     write(&path, &toml, if args.force { ExistingFile::Replace } else { ExistingFile::Keep })?;
     let mistakes = Definition::read(&folder).err();
@@ -55,9 +55,10 @@ fn read(name: &str, folder: &Path) -> Result<Option<String>, String> {
 /// Writes the definition. A link counts as an existing file.
 fn write(path: &Path, toml: &str, existing: ExistingFile) -> anyhow::Result<()> {
     match write_whole(path, toml.as_bytes(), existing) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(bad(format!("{}: exists already\nhint: replace it with --force", path.display())))
-        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(usage_error(format!(
+            "{}: exists already\nhint: replace it with --force",
+            path.display()
+        ))),
         written => written.with_context(|| format!("{}: cannot be written", path.display())),
     }
 }

@@ -13,7 +13,7 @@ use dyno_workload::text::{FileError, nearest};
 
 use super::FolderOptions;
 use crate::cli::{SubjectsArgs, SubjectsCommand};
-use crate::exit::{Exit, bad};
+use crate::exit::{Exit, usage_error};
 use crate::terminal::{print_text, say};
 
 const INTERRUPTED: &str = "Interrupted: subjects that are not listed above were not processed.";
@@ -178,7 +178,7 @@ fn check_names(
         Some(near) => format!("did you mean {near:?}?"),
         None => "list subjects with `dyno subjects list`".into(),
     };
-    Err(bad(format!("subject {unknown:?}: not found\nhint: {hint}")))
+    Err(usage_error(format!("subject {unknown:?}: not found\nhint: {hint}")))
 }
 
 /// Shows a line of a build or of a starting server, if standard error is a terminal.

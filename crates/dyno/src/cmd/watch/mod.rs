@@ -17,7 +17,7 @@ use dyno_report::watch as page;
 use super::load::MetricsPage;
 use super::report::write_out;
 use crate::cli::{PlanFormat, WatchArgs};
-use crate::exit::{Exit, bad, first_error};
+use crate::exit::{Exit, first_error, usage_error};
 use crate::result_file;
 use crate::terminal::{self, ThirdInterrupt};
 use server::WatchedServer;
@@ -30,7 +30,7 @@ const MAX_SAMPLES: usize = 2000;
 
 pub fn run(args: &WatchArgs) -> anyhow::Result<Exit> {
     if args.report.as_deref() == Some(Path::new("-")) {
-        return Err(bad(
+        return Err(usage_error(
             "--report: must be a file, because standard output has the samples\nhint: name a file, \
              such as --report server.html",
         ));

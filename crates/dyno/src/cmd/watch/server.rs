@@ -13,7 +13,7 @@ use dyno_observer::{Files, Processes, Reads, Sampler, Scope, proc, sample, socke
 use dyno_report::terminal::escape_line;
 
 use crate::cli::WatchArgs;
-use crate::exit::bad;
+use crate::exit::usage_error;
 use crate::terminal;
 
 /// A server that dyno did not start.
@@ -48,7 +48,7 @@ impl WatchedServer {
             (_, Some(port), _) => new_server(format!("port {port}"), trees(), Some(port)),
             (_, _, Some(folder)) => {
                 let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-                let group = Group::from_folder(folder, &mounts).map_err(bad)?;
+                let group = Group::from_folder(folder, &mounts).map_err(usage_error)?;
                 let sampler = Sampler { group, processes: Processes::Trees(Vec::new()) };
                 new_server(
                     format!("group {}", escape_line(&folder.display().to_string())),
@@ -60,7 +60,7 @@ impl WatchedServer {
         };
         server.find_new_processes(None);
         let pids = server.sampler.pids();
-        let Some(first) = pids.first() else { return Err(bad(server.missing_text(args))) };
+        let Some(first) = pids.first() else { return Err(usage_error(server.missing_text(args))) };
         let name = proc::Stat::read(*first)
             .map_or_else(String::new, |stat| format!(" ({})", escape_line(&stat.name)));
         server.title.push_str(&name);
@@ -155,7 +155,7 @@ impl WatchedServer {
         let may_see = |pid: &u32| std::fs::read_dir(format!("/proc/{pid}/fd")).is_ok();
         if !self.sampler.pids().iter().any(may_see) {
             terminal::say(
-                "the sockets of the server are unknown: this user may not see them\nhint: run dyno \
+                "the sockets of the server are unknown: permission denied\nhint: run dyno \
                  as root",
             );
         }

@@ -153,7 +153,7 @@ impl<T> Client<T> {
         self.table.apply_settings(payload, &self.peer);
         self.is_ready = true;
         settings::put_ack(io.out);
-        io.counts.replies += HEADER_BYTES as u64;
+        io.counts.reply_bytes += HEADER_BYTES as u64;
         io.counts.sent.count(Kind::Settings);
         Ok(ClientEvent::Settings)
     }
@@ -263,7 +263,7 @@ fn handle_ping(
         io.counts.pings += 1;
         frame::put_header(Kind::Ping, flag::ACK, 0, payload.len(), io.out);
         io.out.extend_from_slice(payload);
-        io.counts.replies += (HEADER_BYTES + payload.len()) as u64;
+        io.counts.reply_bytes += (HEADER_BYTES + payload.len()) as u64;
         io.counts.sent.count(Kind::Ping);
     }
     Ok(ClientEvent::Handled)

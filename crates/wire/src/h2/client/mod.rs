@@ -447,7 +447,7 @@ fn put_data(
 
 fn put_reset(id: u32, code: ErrorCode, io: &mut Io<'_>) {
     frame::put_reset(id, code, io.out);
-    io.counts.replies += (HEADER_BYTES + 4) as u64;
+    io.counts.reply_bytes += (HEADER_BYTES + 4) as u64;
     io.counts.sent.count(Kind::RstStream);
     io.counts.sent.resets[code as usize] += 1;
 }
@@ -458,7 +458,7 @@ fn put_window_update(window: &mut ReceiveWindow, stream: u32, io: &mut Io<'_>) {
     let increment = window.take_increment();
     if increment > 0 {
         frame::put_window_update(stream, increment, io.out);
-        io.counts.replies += (HEADER_BYTES + 4) as u64;
+        io.counts.reply_bytes += (HEADER_BYTES + 4) as u64;
         io.counts.sent.count(Kind::WindowUpdate);
     }
 }
