@@ -334,7 +334,14 @@ mod tests {
     #[test]
     fn build_of_another_size_is_a_difference() {
         let built = |artefact_bytes| Subject {
-            build: Some(Build { artefact_bytes, ..Build::default() }),
+            build: Some(Build {
+                wall_ns: 0,
+                cpu_ns: None,
+                artefact_bytes,
+                cached: false,
+                inputs: String::new(),
+                environment: BTreeMap::new(),
+            }),
             ..Subject::default()
         };
         assert_eq!(compare_build(&built(17_311), &built(17_311)), None);
