@@ -37,9 +37,8 @@ fn read_v2(folder: &Path) -> OomKills {
 /// only its counter shows that dyno's limit was reached.
 fn read_v1(folder: &Path) -> OomKills {
     let count = Keyed::read(folder.join("memory.oom_control")).get("oom_kill").unwrap_or(0);
-    let has_failed = |name: &&str| read_number(folder.join(name)).is_some_and(|n| n > 0);
-    let is_limit_reached =
-        ["memory.memsw.failcnt", "memory.failcnt"].iter().any(|name| has_failed(name));
+    let has_failed = |name| read_number(folder.join(name)).is_some_and(|n| n > 0);
+    let is_limit_reached = ["memory.memsw.failcnt", "memory.failcnt"].into_iter().any(has_failed);
     OomKills { count, is_limit_reached }
 }
 

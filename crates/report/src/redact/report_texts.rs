@@ -84,7 +84,8 @@ fn experiment_effects(
 /// Texts by dyno that end with a foreign text, after the first colon. Verdicts, summaries and
 /// tables repeat them.
 pub(super) fn quoting_texts(report: &Report) -> BTreeSet<String> {
-    const QUOTING: [Code; 2] = [Code::ChecksFailed, Code::SubjectFailed];
+    const QUOTING: [Code; 4] =
+        [Code::ChecksFailed, Code::SubjectFailed, Code::BackendFailed, Code::MachineFailed];
     let caveats =
         report.trials.iter().flat_map(|trial| trial.caveats.iter().chain(&trial.load.caveats));
     let caveats =
