@@ -227,8 +227,7 @@ pub(crate) fn trial(
     record: &TrialRecord,
     co_runners: &CoRunners,
 ) -> TrialResult {
-    let record = without_strays(record);
-    let record = &*record;
+    let record = &*without_strays(record);
     let planned = plan.trials[record.trial];
     let launch = &plan.launches[planned.launch];
     let (arm, subject) = (&plan.arms[planned.arm], plan.subject_of(planned.arm));

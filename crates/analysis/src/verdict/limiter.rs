@@ -7,7 +7,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::backends::backend;
 use super::headroom::GeneratorBound;
 use super::other_programs;
 use super::polling::{is_full, polling_evidence, polling_limiter};
@@ -118,7 +117,7 @@ pub fn limiter(
         .or_else(|| other_programs::generator_limiter(load, server, machine))
         .or_else(|| try_all(&before_backends))
         .or_else(|| memory(load, server, machine))
-        .or_else(|| backend(server, backends))
+        .or_else(|| other_programs::backend(server, backends))
         .or_else(|| link(load, server, machine))
         .or_else(|| Some(weaken_by_interrupts(after_links()?, server)))
         .or_else(|| other_programs::server_limiter(load, server, machine))

@@ -2,7 +2,6 @@
 //! from results. They show users which numbers to trust. Metrics are computed elsewhere: the rules
 //! only read them and write sentences.
 
-mod backends;
 mod curve;
 mod headroom;
 mod levels;
