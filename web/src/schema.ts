@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 319bbd15124fd912927d23195bc02a5a77d1ab74f6d25fe2b1abfe8cdb17900f
+// Made by types.mjs from docs/schema/report.schema.json 103c8a6b0b496d955ec89be3b6f48e0158261166033dd68edb9b01f4abba2cd5
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -41,6 +41,7 @@ export type Code =
   | "subject_failed"
   | "backend_failed"
   | "checks_failed"
+  | "unchecked"
   | "checks_waived"
   | "still_warming"
   | "warmup_limit"
@@ -61,6 +62,7 @@ export type Code =
   | "server_starved"
   | "started_for_profiles"
   | "contaminated"
+  | "machine_failed"
   | "done_again"
   | "machine_changed"
   | "fixed_order"
@@ -425,7 +427,7 @@ export interface Bracket {
   interval_rps: [number, number] | null;
   /**
    * Highest rate that most repeats kept, below the first decided rate that they did not keep;
-   * requests per second. `None`: there is none.
+   * requests per second. `None`: no such rate.
    */
   kept_rps: number | null;
   /**
@@ -433,7 +435,7 @@ export interface Bracket {
    */
   limited_by_generator: boolean;
   /**
-   * The lowest rate that most repeats missed; `None`: none is.
+   * The lowest rate that most repeats missed; `None`: no such rate.
    */
   missed_rps: number | null;
   /**
@@ -646,7 +648,7 @@ export interface PairEstimate {
   /**
    * Interval that holds for all pairs of subjects of this step at once in 19 of 20 runs
    * (Bonferroni; Dunn, "Multiple comparisons among means", 1961). If it excludes 1, all pairs
-   * tested together (Holm) differ significantly. `None`: it is unbounded.
+   * tested together (Holm) differ significantly. `None`: unbounded.
    *
    * @minItems 2
    * @maxItems 2
@@ -706,7 +708,7 @@ export interface Effect {
    */
   answers: Answer[];
   /**
-   * The only difference between the two, in words; `None`: there is none, there are several, or
+   * The only difference between the two, in words; `None`: no difference, several ones, or
    * `fixed_order`.
    */
   because: string | null;
@@ -816,7 +818,7 @@ export interface Row {
    */
   estimate: Estimate | null;
   /**
-   * Why there is no estimate; `None`: there is one.
+   * Why there is no estimate; `None`: an estimate exists.
    */
   lack: Lack | null;
   /**
@@ -824,7 +826,7 @@ export interface Row {
    */
   metric: string;
   /**
-   * Units of the estimate; `None`: there is none, or the repeats are no pairs.
+   * Units of the estimate; `None`: no estimate, or the repeats are not pairs.
    */
   over: Over | null;
   /**
@@ -1385,7 +1387,7 @@ export interface Flame {
   hottest: Hot[];
   /**
    * Difference of each node in time per response from another profile: −3 (much less) to 3 (much
-   * more). 0: no difference that the samples could show. `None`: there is no other profile.
+   * more). 0: no difference that the samples could show. `None`: no other profile.
    */
   levels: number[] | null;
   /**
@@ -1402,7 +1404,7 @@ export interface Flame {
   nodes: Node[];
   samples: number;
   /**
-   * Time that all samples stand for: CPU time, or waiting time of threads.
+   * Time that all samples represent: CPU time, or waiting time of threads.
    */
   seconds: number;
   /**
@@ -1546,7 +1548,7 @@ export interface RunFacts {
    */
   measured_first: MeasuredFirst | null;
   /**
-   * Objective of servers at the rates of open loops, as written; `None`: there is none.
+   * Objective of servers at the rates of open loops, as written; `None`: no objective.
    */
   objective: string | null;
   /**
@@ -1671,8 +1673,8 @@ export interface Facts {
    */
   tick_accounting: boolean | null;
   /**
-   * Connections that the kernel tracks at most, where it tracks loopback; `None`: it does not,
-   * or that is not known.
+   * Connections that the kernel tracks at most, where it tracks loopback; `None`: not
+   * tracked, or unknown.
    */
   tracking_most?: number | null;
   /**
@@ -2084,7 +2086,7 @@ export interface Coefficient {
  */
 export interface ScalingLevel {
   /**
-   * Throughput by the law; `None`: there is none.
+   * Throughput by the law; `None`: no fit.
    */
   fitted_rps: number | null;
   in_flight: number;
@@ -2141,8 +2143,8 @@ export interface CapacityResult {
    */
   failures_at_any_rate: FailureShares | null;
   /**
-   * Length of the longest load that kept the objective at `kept_rps`, seconds. `None`: there is
-   * none.
+   * Length of the longest load that kept the objective at `kept_rps`, seconds. `None`: no
+   * such load.
    */
   holds_s: number | null;
   /**
@@ -2159,12 +2161,12 @@ export interface CapacityResult {
    */
   kept_rps: number | null;
   /**
-   * Result of all requests at each of the two rates. `None`: there is no such rate.
+   * Result of all requests at each of the two rates. `None`: no such rate.
    */
   kept_together: CapacityTrial | null;
   /**
-   * The lowest rate that is tried, because loads below it are too short for the objective's
-   * percentiles; requests per second. `None`: the objective has no percentiles.
+   * The lowest rate that is tried, because loads below it have too few requests for the
+   * objective; requests per second. `None`: there is no such rate.
    */
   least_rps: number | null;
   /**
@@ -2257,7 +2259,7 @@ export interface CapacityTrial {
   generator: boolean;
   kept: boolean;
   /**
-   * The missed or unknown condition, in words; `None`: it is kept.
+   * The missed or unknown condition, in words; `None`: the objective is kept.
    */
   missed: string | null;
   /**
@@ -2328,7 +2330,7 @@ export interface SubjectResult {
    */
   probe_price: PriceResult | null;
   /**
-   * Reason why the subject does not take part; `None`: it does.
+   * Reason why the subject was skipped; `None`: not skipped.
    */
   skipped: string | null;
   /**
@@ -2390,7 +2392,7 @@ export interface LimitReadBack {
   asked: string;
   name: LimitKind;
   /**
-   * `None`: it could not be set here; `reason` says why.
+   * `None`: it could not be set here; `reason` explains it.
    */
   read_back: string | null;
   reason: string | null;
@@ -2436,7 +2438,7 @@ export interface Binary {
   };
   /**
    * Number of instructions in its code, in all and per extension of x86-64 (SSE3 and later).
-   * Code that is selected at run time counts as well. `None`: it is no x86-64 program.
+   * Code that is selected at run time counts as well. `None`: not an x86-64 program.
    */
   instructions: number | null;
   /**
@@ -2493,7 +2495,7 @@ export interface CheckSummary {
 export interface ConditionsResult {
   isolation: Isolation;
   /**
-   * The arm's value on the varied scale, such as a number of CPUs; `None`: there is no scale.
+   * The arm's value on the varied scale, such as a number of CPUs; `None`: no scale.
    */
   level: number | null;
   limits: Limits;
@@ -2658,7 +2660,7 @@ export interface PriceResult {
    */
   cpu_per_request: Repeated;
   /**
-   * Reason why there is no price; `None`: there is one.
+   * Reason why the price is unknown; `None`: known.
    */
   failure: string | null;
   probes: Probe[];
@@ -3250,7 +3252,7 @@ export interface ServerUse {
    */
   network: Network | null;
   /**
-   * Times that its memory limit killed a process in the window; `None`: not known.
+   * Processes that the kernel killed for lack of memory in the window; `None`: not known.
    */
   oom_kills: number | null;
   /**
@@ -3554,8 +3556,8 @@ export interface Sockets {
   cork: number | null;
   listeners: Listener[];
   /**
-   * Shares of the connections with TCP_NODELAY, and with TCP_CORK: 0 to 1. `None`: this user may
-   * not read them.
+   * Shares of the connections with TCP_NODELAY, and with TCP_CORK: 0 to 1. `None`: this user
+   * cannot read them.
    */
   nodelay: number | null;
   /**
@@ -3694,7 +3696,7 @@ export interface Limiter {
  */
 export interface LoadResult {
   /**
-   * Address of all connections; `None`: it was not recorded.
+   * Address of all connections; `None`: not recorded.
    */
   address?: string | null;
   bytes: Bytes;
@@ -4110,12 +4112,12 @@ export interface Connections {
   established: number;
   opened: number;
   /**
-   * Connections with received bytes that answer no request. Each was closed at once.
+   * Connections with received bytes that answer no request. Each was closed immediately.
    */
   unsolicited: number;
   /**
    * Complete responses that had been counted on those connections before. Their requests are
-   * unknown. `None`: there was no such connection, or the archive is older.
+   * unknown. `None`: no such connection, or an older archive.
    */
   unsolicited_after?: number | null;
 }
@@ -4607,7 +4609,7 @@ export interface StepResult {
   streams: number;
 }
 /**
- * A trial whose load took turns with those of other subjects that were up at the same time.
+ * A trial whose load took turns with those of other subjects that ran at the same time.
  */
 export interface TurnsResult {
   /**

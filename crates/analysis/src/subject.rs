@@ -570,9 +570,7 @@ mod tests {
             wall_ns: 1500 * MS,
             cpu_ns: Some(2500 * MS),
             artefact_bytes: 7,
-            cached: false,
-            inputs: String::new(),
-            environment: BTreeMap::new(),
+            ..plan::Build::default()
         };
         let subject = result(
             [plan_subject("other"), plan::Subject { build: Some(build), ..plan_subject("own") }],

@@ -500,11 +500,15 @@ pub struct Backend {
 
 /// Cost of building a subject. `wall_ns` and `cpu_ns` are of the build that made the artefact,
 /// cached or not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
     pub wall_ns: u64,
     pub cpu_ns: Option<u64>,
     pub artefact_bytes: u64,
+    /// SHA-256 of the artefact's paths, executable bits and contents. `None`: an older version of
+    /// dyno built it, or a file of it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artefact: Option<String>,
     pub cached: bool,
     /// Hash of all inputs of the build.
     pub inputs: String,

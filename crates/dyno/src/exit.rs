@@ -67,9 +67,6 @@ pub fn usage_error(message: impl Into<String>) -> anyhow::Error {
     BadInput(message.into()).into()
 }
 
-/// Former name, which `cmd/calibrate.rs` uses.
-pub use self::usage_error as bad;
-
 /// The error that standard output was closed before everything was written.
 #[derive(Debug)]
 pub struct Unread;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, TryLockError};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -41,6 +41,8 @@ struct Receipt {
     wall_ns: u64,
     cpu_ns: u64,
     artefact_bytes: u64,
+    /// Hash of the artefact. `None` in receipts of older versions.
+    artefact: Option<String>,
     /// Environment of the build, without secrets.
     environment: BTreeMap<String, String>,
 }
@@ -196,6 +198,7 @@ impl Recipe<'_> {
                 wall_ns,
                 cpu_ns,
                 artefact_bytes: size_in_bytes(&out).map_err(io)?,
+                artefact: artefact_hash(&out).ok(),
                 environment: environment.to_record(),
             }),
             ToolExit::Ended { status, .. } => failure(format!("ended with {status}")),
@@ -273,6 +276,7 @@ impl Receipt {
             wall_ns: self.wall_ns,
             cpu_ns: Some(self.cpu_ns),
             artefact_bytes: self.artefact_bytes,
+            artefact: self.artefact,
             cached,
             inputs,
             environment: self.environment,
@@ -426,6 +430,40 @@ fn size_in_bytes(path: &Path) -> io::Result<u64> {
         return Ok(metadata.len());
     }
     fs::read_dir(path)?.map(|entry| size_in_bytes(&entry?.path())).sum()
+}
+
+/// Returns a hash of all entries below a folder: relative paths, kinds, executable bits, contents
+/// of files and targets of links.
+fn artefact_hash(folder: &Path) -> io::Result<String> {
+    let mut key = PartsHash::default();
+    add_folder_to(&mut key, folder, Path::new(""))?;
+    Ok(key.into_text())
+}
+
+/// Adds the entries of the folder with the relative path `parent`, sorted by name.
+fn add_folder_to(key: &mut PartsHash, folder: &Path, parent: &Path) -> io::Result<()> {
+    let names = fs::read_dir(folder.join(parent))?.map(|entry| Ok(entry?.file_name()));
+    let mut names = names.collect::<io::Result<Vec<_>>>()?;
+    names.sort();
+    for name in names.iter().map(|name| parent.join(name)) {
+        let path = folder.join(&name);
+        let metadata = fs::symlink_metadata(&path)?;
+        key.add(name.as_os_str().as_encoded_bytes());
+        if metadata.is_dir() {
+            key.add(b"/");
+            add_folder_to(key, folder, &name)?;
+        } else if metadata.is_symlink() {
+            key.add(b"@");
+            key.add(fs::read_link(&path)?.as_os_str().as_encoded_bytes());
+        } else if metadata.is_file() {
+            key.add(if metadata.mode() & 0o111 == 0 { b"-" } else { b"x" });
+            key.add_contents(fs::File::open(&path)?)?;
+        } else {
+            // A pipe, a socket or a device has no contents to read.
+            key.add(b"|");
+        }
+    }
+    Ok(())
 }
 
 /// Locks the builds of a subject, and waits while another dyno has the lock.

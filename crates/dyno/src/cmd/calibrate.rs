@@ -84,7 +84,7 @@ fn refuse_ceilings_file(output: Option<&Path>, ceilings: &Path) -> anyhow::Resul
     let identity = crate::result_file::check(output)?;
     if identity.is_some() && identity == crate::result_file::check(ceilings)? {
         let output = output.display();
-        return Err(exit::bad(format!(
+        return Err(exit::usage_error(format!(
             "{output}: the ceilings are kept in this file\nhint: give the result a file of its own"
         )));
     }

@@ -278,7 +278,8 @@ fn compare_environment<'a>(
     names.into_iter().filter_map(variable_difference).collect()
 }
 
-/// Returns the difference in the build of a subject: it fails now, or has another version.
+/// Returns the difference in the build of a subject: it fails now, or has another version or
+/// artefact.
 fn compare_build(before: &Subject, now: &Subject) -> Option<ResumptionDifference> {
     let text = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".into());
     let was_available = before.skipped.is_none() && before.build_failed.is_none();
@@ -294,22 +295,29 @@ fn compare_build(before: &Subject, now: &Subject) -> Option<ResumptionDifference
         let name = format!("{}, version", before.id());
         return Some(difference(name, text(&before.version), text(&now.version)));
     }
-    compare_artefacts(before.id(), before.build.as_ref(), now.build.as_ref())
+    compare_artefacts(&before.id(), before.build.as_ref(), now.build.as_ref())
 }
 
-/// Returns the difference in the size of a build's result. A build may read files outside of its
-/// folder, which no key includes.
+/// Returns the difference in the artefact of a build: in its hash, or in its size if an older
+/// version of dyno wrote one of them. A build may read files outside of its folder, so equal inputs
+/// do not imply equal artefacts.
 fn compare_artefacts(
-    name: impl std::fmt::Display,
+    owner: &str,
     before: Option<&Build>,
     now: Option<&Build>,
 ) -> Option<ResumptionDifference> {
-    let (before, now) = (before?.artefact_bytes, now?.artefact_bytes);
-    let bytes = |n: u64| format!("{n} bytes");
-    (before != now).then(|| difference(format!("{name}, build"), bytes(before), bytes(now)))
+    let (before, now) = (before?, now?);
+    let bytes = |build: &Build| format!("{} bytes", build.artefact_bytes);
+    let (before, now) = match (&before.artefact, &now.artefact) {
+        (Some(before), Some(now)) => (before.clone(), now.clone()),
+        _ => (bytes(before), bytes(now)),
+    };
+    (before != now)
+        .then(|| difference(format!("{owner}, result of its build"), short(&before), short(&now)))
 }
 
-/// Returns the difference in the version of a back end, which may have become unavailable.
+/// Returns the difference in the version or the artefact of a back end, which may have become
+/// unavailable.
 fn compare_backend(before: &Backend, now: &Backend) -> Option<ResumptionDifference> {
     let text = |backend: &Backend| match (&backend.build_failed, &backend.version) {
         (Some(reason), _) => format!("not built ({})", reason.lines().next().unwrap_or_default()),
@@ -318,8 +326,11 @@ fn compare_backend(before: &Backend, now: &Backend) -> Option<ResumptionDifferen
     };
     // A back end that could not be built served no subject.
     let was_available = before.skipped.is_none() && before.build_failed.is_none();
-    (was_available && text(before) != text(now))
-        .then(|| difference(format!("back end {}, version", before.name), text(before), text(now)))
+    let owner = format!("back end {}", before.name);
+    if was_available && text(before) != text(now) {
+        return Some(difference(format!("{owner}, version"), text(before), text(now)));
+    }
+    compare_artefacts(&owner, before.build.as_ref(), now.build.as_ref())
 }
 
 /// Shortens a SHA-256 to its first 12 digits. Other texts are unchanged.
@@ -332,21 +343,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn build_of_another_size_is_a_difference() {
-        let built = |artefact_bytes| Subject {
-            build: Some(Build {
-                wall_ns: 0,
-                cpu_ns: None,
-                artefact_bytes,
-                cached: false,
-                inputs: String::new(),
-                environment: BTreeMap::new(),
-            }),
-            ..Subject::default()
+    fn build_with_other_artefact_is_a_difference() {
+        let built = |artefact_bytes, hash: Option<&str>| {
+            let artefact = hash.map(|digit| digit.repeat(64));
+            Some(Build { artefact_bytes, artefact, ..Build::default() })
         };
-        assert_eq!(compare_build(&built(17_311), &built(17_311)), None);
-        let found = compare_build(&built(17_311), &built(17_315)).unwrap();
-        assert_eq!((&*found.before, &*found.now), ("17311 bytes", "17315 bytes"));
+        let cases = [
+            (built(7, Some("a")), built(7, Some("a")), None),
+            (built(7, Some("a")), built(7, Some("b")), Some(("aaaaaaaaaaaa", "bbbbbbbbbbbb"))),
+            (built(7, None), built(7, Some("b")), None),
+            (built(17_311, None), built(17_315, Some("b")), Some(("17311 bytes", "17315 bytes"))),
+            (built(7, Some("a")), None, None),
+        ];
+        for (before, now, expected) in cases {
+            let subject =
+                |build: &Option<Build>| Subject { build: build.clone(), ..Subject::default() };
+            let backend =
+                |build: &Option<Build>| Backend { build: build.clone(), ..Backend::default() };
+            let differences = [
+                compare_build(&subject(&before), &subject(&now)),
+                compare_backend(&backend(&before), &backend(&now)),
+            ];
+            for found in differences {
+                let values = found.as_ref().map(|found| (&*found.before, &*found.now));
+                assert_eq!(values, expected, "{before:?} {now:?}");
+            }
+        }
     }
 
     #[test]

@@ -244,9 +244,8 @@ impl Built {
             wall_ns: self.wall_ms * MS,
             cpu_ns: Some(self.cpu_ms * MS),
             artefact_bytes: self.bytes,
-            cached: false,
             inputs: "0".repeat(64),
-            environment: BTreeMap::new(),
+            ..Build::default()
         }
     }
 }

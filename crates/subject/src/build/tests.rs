@@ -46,6 +46,51 @@ fn build_runs_once_per_content_of_inputs() {
     assert_eq!(fs::read_to_string(changed.out.join("result")).unwrap(), "2");
 }
 
+#[test]
+fn build_with_other_outside_file_has_other_hash() {
+    let root = tempfile::tempdir().unwrap();
+    let outside = root.path().join("outside");
+    let definition = subject(root.path(), &format!("cat {} > {{out}}/result", outside.display()));
+    let artefact = |text: &str, cache: &str| {
+        fs::write(&outside, text).unwrap();
+        build(&definition, &root.path().join(cache)).unwrap().build.unwrap()
+    };
+    let first = artefact("one", "a");
+    assert_eq!(artefact("one", "b").artefact, first.artefact);
+    let other = artefact("two", "c");
+    assert_eq!((&other.inputs, other.artefact_bytes), (&first.inputs, first.artefact_bytes));
+    assert_ne!(other.artefact, first.artefact);
+    let cached = artefact("three", "c");
+    assert!(cached.cached && cached.artefact == other.artefact, "{cached:?}");
+}
+
+#[test]
+fn artefact_hash_has_kinds_bits_and_targets() {
+    let root = tempfile::tempdir().unwrap();
+    let variants = [
+        "true",
+        "touch a",
+        "touch a && chmod +x a",
+        "touch b",
+        "mkdir a",
+        "mkdir a && touch a/b",
+        "ln -s b a",
+        "ln -s c a",
+        "mkfifo a",
+        "printf 1 > a",
+    ];
+    let hash = |(i, command): (usize, &&str)| {
+        let folder = root.path().join(i.to_string());
+        fs::create_dir(&folder).unwrap();
+        let mut shell = std::process::Command::new("sh");
+        assert!(shell.args(["-c", command]).current_dir(&folder).status().unwrap().success());
+        artefact_hash(&folder).unwrap()
+    };
+    let hashes: std::collections::BTreeSet<String> =
+        variants.iter().enumerate().map(hash).collect();
+    assert_eq!(hashes.len(), variants.len());
+}
+
 /// Builds while an input changes during the first `changes` copies.
 fn build_with_changing_input(
     definition: &Definition,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Definition;
-use super::sources::Entry;
+use super::sources::{Entry, read_unvisited};
 use crate::key::PartsHash;
 
 /// Hashes of the files that a server is started from: its templates and, if the start uses `{dir}`,
@@ -21,11 +21,7 @@ impl Snapshot {
     pub fn take(definition: &Definition) -> Snapshot {
         let mut hashes = BTreeMap::new();
         let _ = definition.visit_files(&mut |name, entry| {
-            if matches!(entry, Entry::Link(..) | Entry::File(_)) {
-                let mut key = PartsHash::default();
-                entry.add_to(&mut key, name);
-                hashes.insert(name.to_path_buf(), key.into_text());
-            }
+            hashes.extend(hash(entry, name).map(|hash| (name.to_path_buf(), hash)));
         });
         Snapshot(hashes)
     }
@@ -37,15 +33,27 @@ impl Snapshot {
     /// The first file that no longer exists, or has other contents than in the snapshot.
     pub fn new_files(&self, definition: &Definition) -> Result<Vec<PathBuf>, &Path> {
         let mut now = Snapshot::take(definition);
-        match self.0.iter().find(|&(name, hash)| now.0.remove(name).as_ref() != Some(hash)) {
+        let unvisited = |name: &Path| hash(&read_unvisited(&definition.folder, name)?, name);
+        let mut present = |name: &Path| now.0.remove(name).or_else(|| unvisited(name));
+        match self.0.iter().find(|&(name, hash)| present(name).as_ref() != Some(hash)) {
             Some((name, _)) => Err(name),
             None => Ok(now.0.into_keys().collect()),
         }
     }
 }
 
+/// Returns the hash of a file or a link. `None`: an entry of another kind.
+fn hash(entry: &Entry, name: &Path) -> Option<String> {
+    matches!(entry, Entry::Link(..) | Entry::File(_)).then(|| {
+        let mut key = PartsHash::default();
+        entry.add_to(&mut key, name);
+        key.into_text()
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::sources::MAX_LINKED_ENTRIES;
     use super::*;
 
     #[test]
@@ -103,5 +111,36 @@ mod tests {
         assert_eq!(snapshot.new_files(&definition), Ok(vec![]));
         std::fs::File::options().write(true).open(&data).unwrap().set_len(1 << 41).unwrap();
         assert_eq!(snapshot.new_files(&definition), Err(Path::new("data")));
+    }
+
+    /// A new file comes before all others, and a new link leads to the same folder.
+    #[test]
+    fn unvisited_linked_file_has_not_changed() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("x");
+        std::fs::create_dir(&folder).unwrap();
+        let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\", \"{port}\", \
+                    \"{dir}\"]\n";
+        std::fs::write(folder.join("subject.toml"), text).unwrap();
+        let shared = root.path().join("shared");
+        std::fs::create_dir(&shared).unwrap();
+        for i in 0..=MAX_LINKED_ENTRIES {
+            std::fs::write(shared.join(format!("f{i:05}")), "").unwrap();
+        }
+        std::os::unix::fs::symlink("../shared", folder.join("data")).unwrap();
+        let definition = Definition::read(&folder).unwrap();
+        let snapshot = Snapshot::take(&definition);
+        std::fs::write(shared.join("e00000"), "").unwrap();
+        assert_eq!(snapshot.new_files(&definition), Ok(vec!["data/e00000".into()]));
+        let last = format!("f{:05}", MAX_LINKED_ENTRIES - 1);
+        std::fs::write(shared.join(&last), "changed").unwrap();
+        let last_name = Path::new("data").join(&last);
+        assert_eq!(snapshot.new_files(&definition), Err(&*last_name));
+        std::fs::remove_file(shared.join(&last)).unwrap();
+        assert_eq!(snapshot.new_files(&definition), Err(&*last_name));
+        std::fs::write(shared.join(&last), "").unwrap();
+        std::os::unix::fs::symlink("../shared", folder.join("all")).unwrap();
+        let new = snapshot.new_files(&definition).unwrap();
+        assert!(new.contains(&"all".into()), "{new:?}");
     }
 }

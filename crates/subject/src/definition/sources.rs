@@ -17,7 +17,7 @@ use crate::limits::TEMPLATE_BYTES;
 const MAX_LINKED_BYTES: u64 = 16 << 20;
 
 /// Maximum number of entries of linked folders that are visited.
-const MAX_LINKED_ENTRIES: usize = 10_000;
+pub(super) const MAX_LINKED_ENTRIES: usize = 10_000;
 
 impl Definition {
     /// Visits the files that decide how the server is started, with their paths relative to its
@@ -41,6 +41,15 @@ impl Definition {
         };
         result.and(in_folder)
     }
+}
+
+/// Reads an entry that a walk has not visited, although an earlier walk did. A new entry of a
+/// linked folder takes the place of one at the end of the limit. A new link may be the first to a
+/// folder. `None`: the entry no longer exists, or cannot be read.
+pub(super) fn read_unvisited(folder: &Path, name: &Path) -> Option<Entry> {
+    let path = folder.join(name);
+    let kind = std::fs::symlink_metadata(&path).ok()?.file_type();
+    read_entry(&path, kind, true).ok()
 }
 
 fn is_file_or_link(kind: FileType) -> bool {
