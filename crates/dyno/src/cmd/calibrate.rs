@@ -124,7 +124,7 @@ fn print_progress(event: &CalibrationEvent<'_>) {
             terminal::say(&format!("calibrate: {}", page::measuring(measurement)));
         }
         CalibrationEvent::Ended(measured) if measured.lacks_stamps() => {
-            terminal::say("calibrate: skipped, because the kernel returned no receive timestamps")
+            terminal::say("calibrate: skipped, because the kernel returned no receive timestamps");
         }
         CalibrationEvent::Ended(_) => {}
     }
