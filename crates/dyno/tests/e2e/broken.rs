@@ -52,7 +52,7 @@ const OUTCOMES: &[(&str, &str)] = &[
 const KINDS: &[(&str, &[&str])] = &[
     ("status line", &["bad_status_line"]),
     ("protocol version", &["bad_version"]),
-    ("chunk size is not", &["bad_chunk"]),
+    ("chunk size is not a hex", &["bad_chunk"]),
     ("Content-Length is not a number", &["bad_length", "two_lengths"]),
     ("bare line feed", &["bare_lf"]),
     ("both Content-Length and Transfer-Encoding", &["length_and_chunked"]),

@@ -154,8 +154,9 @@ impl Worker {
         driver: &mut D,
     ) {
         count_kind(&mut self.tls.errors, reason, limits::PROTOCOL_ERROR_KINDS);
-        if self.slots[conn as usize].is_quiet() {
-            // The bytes that are no record of TLS answer no request either.
+        let slot = &self.slots[conn as usize];
+        if slot.is_quiet() && slot.in_flight() == 0 {
+            // Bytes that are no record of TLS answer no request either.
             self.count_unsolicited(conn);
         }
         self.fail(conn, Outcome::TlsError, Outcome::TlsError, now, driver);
