@@ -57,7 +57,7 @@ const KINDS: &[(&str, &[&str])] = &[
     ("bare line feed", &["bare_lf"]),
     ("both Content-Length and Transfer-Encoding", &["length_and_chunked"]),
     ("carriage return is not followed", &["bare_cr"]),
-    ("no chunk extension", &["chunk_junk"]),
+    ("not a chunk extension", &["chunk_junk"]),
 ];
 
 const TLS_KINDS: &[(&str, &str)] =

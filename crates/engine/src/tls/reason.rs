@@ -13,6 +13,9 @@ pub(crate) const RESET: &str =
 pub(crate) const NOT_TLS: &str = "the server's first bytes are not TLS: that port does not speak \
                                  TLS (use http://, or another port)";
 
+/// First words of the message for bytes that are not a record of TLS.
+pub(crate) const MALFORMED: &str = "malformed TLS from the server";
+
 /// Returns a short message for an error, by which errors are grouped: the name of the alert (RFC
 /// 8446 §6) or the reason, and an action if one is known.
 #[must_use]
@@ -23,7 +26,7 @@ pub fn error_text(error: &Error) -> String {
             format!("certificate not accepted: {}", certificate_text(reason))
         }
         Error::InvalidMessage(error) => {
-            format!("malformed TLS from the server: {}", split_words(&variant_name(error)))
+            format!("{MALFORMED}: {}", split_words(&variant_name(error)))
         }
         Error::PeerIncompatible(error) => {
             format!("no common TLS settings: {}", split_words(&variant_name(error)))

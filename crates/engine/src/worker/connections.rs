@@ -155,8 +155,8 @@ impl Worker {
     ) {
         count_kind(&mut self.tls.errors, reason, limits::PROTOCOL_ERROR_KINDS);
         let slot = &self.slots[conn as usize];
-        if slot.is_quiet() && slot.in_flight() == 0 {
-            // Bytes that are no record of TLS answer no request either.
+        if reason.starts_with(reason::MALFORMED) && slot.is_quiet() && slot.in_flight() == 0 {
+            // Bytes that are not a record of TLS answer no request either.
             self.count_unsolicited(conn);
         }
         self.fail(conn, Outcome::TlsError, Outcome::TlsError, now, driver);
