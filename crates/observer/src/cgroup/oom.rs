@@ -33,12 +33,24 @@ fn read_v2(folder: &Path) -> OomKills {
     OomKills { count: count("oom_kill"), is_limit_reached: count("oom") > 0 }
 }
 
-/// Version 1 has no counter of OOM events. Of two equal limits the kernel charges `memsw` first, so
-/// only its counter shows that dyno's limit was reached.
+/// Memory that may be left below a limit when a charge fails: a huge page of x86-64, and the pages
+/// that each CPU charges in advance.
+const UNCHARGED_BYTES: u64 = 4 << 20;
+
+/// Version 1 has no counter of OOM events. Of two equal limits the kernel charges `memsw` first, and
+/// newer kernels count no failures there (`track_failcnt` in mm/memcontrol.c), so the highest use is
+/// compared with the limit, too.
 fn read_v1(folder: &Path) -> OomKills {
+    let read = |name: &str| read_number(folder.join(name));
     let count = Keyed::read(folder.join("memory.oom_control")).get("oom_kill").unwrap_or(0);
-    let has_failed = |name| read_number(folder.join(name)).is_some_and(|n| n > 0);
-    let is_limit_reached = ["memory.memsw.failcnt", "memory.failcnt"].into_iter().any(has_failed);
+    let is_reached = |prefix: &str| {
+        let failures = read(&format!("{prefix}.failcnt"));
+        let highest = read(&format!("{prefix}.max_usage_in_bytes"));
+        let limit = read(&format!("{prefix}.limit_in_bytes"));
+        failures.is_some_and(|n| n > 0)
+            || highest.zip(limit).is_some_and(|(used, limit)| used + UNCHARGED_BYTES >= limit)
+    };
+    let is_limit_reached = ["memory.memsw", "memory"].into_iter().any(is_reached);
     OomKills { count, is_limit_reached }
 }
 
@@ -84,5 +96,11 @@ mod tests {
         assert_eq!(counts("0\n", "7\n"), (3, true));
         assert_eq!(kills(1, &[control, ("memory.failcnt", "7\n")]), (3, true), "no swap counters");
         assert_eq!(kills(1, &[control]), (3, false));
+        let at_limit = |used| {
+            let limit = ("memory.memsw.limit_in_bytes", "100663296\n");
+            kills(1, &[control, ("memory.memsw.max_usage_in_bytes", used), limit])
+        };
+        assert_eq!(at_limit("100659200\n"), (3, true), "a kernel without counted failures");
+        assert_eq!(at_limit("50331648\n"), (3, false));
     }
 }
