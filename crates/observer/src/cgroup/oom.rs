@@ -37,9 +37,9 @@ fn read_v2(folder: &Path) -> OomKills {
 /// that each CPU charges in advance.
 const UNCHARGED_BYTES: u64 = 4 << 20;
 
-/// Version 1 has no counter of OOM events. Of two equal limits the kernel charges `memsw` first, and
-/// newer kernels count no failures there (`track_failcnt` in mm/memcontrol.c), so the highest use is
-/// compared with the limit, too.
+/// Version 1 has no counter of OOM events. Of two equal limits the kernel charges `memsw` first,
+/// and newer kernels count no failures there (`track_failcnt` in mm/memcontrol.c), so the highest
+/// use is compared with the limit, too.
 fn read_v1(folder: &Path) -> OomKills {
     let read = |name: &str| read_number(folder.join(name));
     let count = Keyed::read(folder.join("memory.oom_control")).get("oom_kill").unwrap_or(0);
