@@ -1,6 +1,6 @@
 //! Runs commands that end by themselves: builds, queries of tools, and a server's own commands. All
-//! processes that they start are ended with them. Each command runs below a minder ([`minder`]), a
-//! process that ends all descendants of the command.
+//! processes that they start are ended with them. Each command runs below a minder, a process that
+//! ends all descendants of the command.
 
 use std::fs::File;
 use std::io;
