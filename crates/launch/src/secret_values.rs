@@ -263,20 +263,24 @@ impl ByteSpelling {
             (_, [b'+', ..]) => Some((1, Some(b' '))),
             (_, [b'%', digits @ ..]) => Some((3, byte_of_hex(digits.get(..2)))),
             // JSON, and debug output of most languages.
-            (_, [b'\\', b'u', ..]) => {
-                let spelled_char = char_of_escape(text).and_then(|(length, character)| {
-                    let bytes = character.encode_utf8(&mut [0; 4]).len();
+            (_, [b'\\', b'u' | b'U' | b'x', digits @ ..]) => {
+                let character = char_of_escape(text).and_then(|(length, character)| {
+                    let bytes = character.len_utf8();
                     let is_same = value.starts_with(character.to_string().as_bytes());
                     is_same.then_some((length, bytes))
                 });
-                if spelled_char.is_some() {
-                    return spelled_char;
+                if character.is_some() {
+                    return character;
                 }
                 // Some programs escape the bytes of a character one by one.
-                let is_byte = text.get(2..4) == Some(b"00");
-                Some((6, byte_of_hex(text.get(4..6)).filter(|_| is_byte)))
+                match digits {
+                    [b'0', b'0', digits @ ..] if text[1] == b'u' => {
+                        Some((6, byte_of_hex(digits.get(..2))))
+                    }
+                    _ if text[1] == b'x' => Some((4, byte_of_hex(digits.get(..2)))),
+                    _ => None,
+                }
             }
-            (_, [b'\\', b'x', digits @ ..]) => Some((4, byte_of_hex(digits.get(..2)))),
             (_, [b'\\', b'n', ..]) => Some((2, Some(b'\n'))),
             (_, [b'\\', b'r', ..]) => Some((2, Some(b'\r'))),
             (_, [b'\\', b't', ..]) => Some((2, Some(b'\t'))),
@@ -291,18 +295,27 @@ impl ByteSpelling {
     }
 }
 
-/// Returns the length of an escape such as `\u00e4` or `\ud83d\ude00` at the beginning of a text,
-/// and its character (RFC 8259 §7).
+/// Returns the length of an escape at the beginning of a text, and its character: `\u00e4`, the
+/// pair `\ud83d\ude00` (RFC 8259 §7), and in Python also `\xe4` and `\U0001f600`.
 fn char_of_escape(text: &[u8]) -> Option<(usize, char)> {
     let unit = |text: &[u8]| {
         let [b'\\', b'u', digits @ ..] = text else { return None };
-        let bytes = [byte_of_hex(digits.get(..2))?, byte_of_hex(digits.get(2..4))?];
-        Some(u16::from_be_bytes(bytes))
+        u16::try_from(number_of_hex(digits.get(..4)?)?).ok()
     };
-    let units: Vec<u16> =
-        [unit(text), text.get(6..).and_then(unit)].into_iter().flatten().collect();
-    let first = char::decode_utf16(units).next()?.ok()?;
-    Some((6 * first.len_utf16(), first))
+    match text {
+        [b'\\', b'x', digits @ ..] => Some((4, char::from_u32(number_of_hex(digits.get(..2)?)?)?)),
+        [b'\\', b'U', digits @ ..] => Some((10, char::from_u32(number_of_hex(digits.get(..8)?)?)?)),
+        _ => {
+            let units = [unit(text), text.get(6..).and_then(unit)].into_iter().flatten();
+            let first = char::decode_utf16(units).next()?.ok()?;
+            Some((6 * first.len_utf16(), first))
+        }
+    }
+}
+
+fn number_of_hex(digits: &[u8]) -> Option<u32> {
+    let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
+    u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok().filter(|_| is_hex)
 }
 
 fn byte_of_hex(digits: Option<&[u8]>) -> Option<u8> {

@@ -91,6 +91,8 @@ fn escaped_values_are_erased() {
         ("key😀word9", "key\\ud83d\\ude00word9"),
         ("Zq/t&Pw+7\"xK9<ü1", "Zq/t\\u0026Pw+7\\\"xK9\\u003c\\u00fc1"),
         ("pä9ssword", "p\\xc3\\xa49ssword"),
+        ("pä9ssword", "p\\xe49ssword"),
+        ("key😀word9", "key\\U0001f600word9"),
     ] {
         let text = format!("<{text}>");
         assert_eq!(erase(&[("MY_TOKEN", value)], &text), "<#>", "{value:?} in {text}");
