@@ -497,7 +497,7 @@ mod tests {
         // Without a percentile, one request has to be due.
         let mean = parse_objective("mean<5ms", &time).unwrap();
         assert_eq!(least_rps(&mean, 300_000_000, Arrival::Constant), 1.0 / 0.3);
-        let without_requests = judge_load("mean<1s", |l| {
+        let without_requests = judge_load("mean<1000ms", |l| {
             (l.exchanges.scheduled, l.exchanges.carried_in) = (0, 0);
         });
         assert!(matches!(without_requests, ObjectiveVerdict::TooShort(_)), "{without_requests:?}");
