@@ -206,22 +206,26 @@ impl Process {
     /// Finds the listener at a port of 127.0.0.1 in the subject's network.
     #[must_use]
     pub fn listener_at(&self, port: u16) -> ListenerOwner {
-        // A process that has ended is in no network. The minder is in the one it was started in.
-        let viewer = if self.status.is_none() { self.pid() } else { self.minded.minder() };
-        proc::listener_in_network_of(viewer, SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        proc::listener_in_network_of(self.network_member(), address)
     }
 
     /// Finds a listener at a port of 127.0.0.1 in the subject's network that is not the subject's,
     /// although the port was free before its start. The load's connections may have gone there.
     #[must_use]
     pub fn other_listener_at(&self, port: u16) -> ListenerOwner {
-        let viewer = if self.status.is_none() { self.pid() } else { self.minded.minder() };
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
-        match proc::other_listener(viewer, &self.pids(), address) {
-            // A process that began meanwhile, or one that has left the session.
+        match proc::other_listener(self.network_member(), &self.pids(), address) {
+            // A process that began after the list was read, or one that has left the session.
             ListenerOwner::Process { pid, .. } if self.owns(pid) => ListenerOwner::Absent,
             other => other,
         }
+    }
+
+    /// Returns a living process in the subject's network.
+    fn network_member(&self) -> u32 {
+        // A process that has ended is in no network. The minder is in the one it was started in.
+        if self.status.is_none() { self.pid() } else { self.minded.minder() }
     }
 
     /// Moves processes that have left the control group back into it. Its counters and limits must

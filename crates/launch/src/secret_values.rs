@@ -257,30 +257,20 @@ impl ByteSpelling {
     /// Returns how many bytes at the beginning of a text spell the next byte, or character, of a
     /// value, and how many bytes that has in the value.
     fn step(self, text: &[u8], value: &[u8]) -> Option<(usize, usize)> {
+        // JSON, and debug output of most languages.
+        if let (ByteSpelling::Escaped, Some((length, character))) = (self, char_of_escape(text))
+            && value.starts_with(character.encode_utf8(&mut [0; 4]).as_bytes())
+        {
+            return Some((length, character.len_utf8()));
+        }
         let escape = match (self, text) {
             (ByteSpelling::Plain, _) => None,
             // A form has a plus for a blank (WHATWG URL §5.1).
             (_, [b'+', ..]) => Some((1, Some(b' '))),
             (_, [b'%', digits @ ..]) => Some((3, byte_of_hex(digits.get(..2)))),
-            // JSON, and debug output of most languages.
-            (_, [b'\\', b'u' | b'U' | b'x', digits @ ..]) => {
-                let character = char_of_escape(text).and_then(|(length, character)| {
-                    let bytes = character.len_utf8();
-                    let is_same = value.starts_with(character.to_string().as_bytes());
-                    is_same.then_some((length, bytes))
-                });
-                if character.is_some() {
-                    return character;
-                }
-                // Some programs escape the bytes of a character one by one.
-                match digits {
-                    [b'0', b'0', digits @ ..] if text[1] == b'u' => {
-                        Some((6, byte_of_hex(digits.get(..2))))
-                    }
-                    _ if text[1] == b'x' => Some((4, byte_of_hex(digits.get(..2)))),
-                    _ => None,
-                }
-            }
+            // Some programs escape the bytes of a character one by one.
+            (_, [b'\\', b'u', b'0', b'0', digits @ ..]) => Some((6, byte_of_hex(digits.get(..2)))),
+            (_, [b'\\', b'x', digits @ ..]) => Some((4, byte_of_hex(digits.get(..2)))),
             (_, [b'\\', b'n', ..]) => Some((2, Some(b'\n'))),
             (_, [b'\\', b'r', ..]) => Some((2, Some(b'\r'))),
             (_, [b'\\', b't', ..]) => Some((2, Some(b'\t'))),
@@ -306,7 +296,7 @@ fn char_of_escape(text: &[u8]) -> Option<(usize, char)> {
         [b'\\', b'x', digits @ ..] => Some((4, char::from_u32(number_of_hex(digits.get(..2)?)?)?)),
         [b'\\', b'U', digits @ ..] => Some((10, char::from_u32(number_of_hex(digits.get(..8)?)?)?)),
         _ => {
-            let units = [unit(text), text.get(6..).and_then(unit)].into_iter().flatten();
+            let units = [Some(unit(text)?), text.get(6..).and_then(unit)].into_iter().flatten();
             let first = char::decode_utf16(units).next()?.ok()?;
             Some((6 * first.len_utf16(), first))
         }

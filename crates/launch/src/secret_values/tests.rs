@@ -100,6 +100,13 @@ fn escaped_values_are_erased() {
 }
 
 #[test]
+fn escape_is_read_only_at_beginning_of_text() {
+    assert_eq!(char_of_escape(b"\\u0041bcdef"), Some((6, 'A')));
+    assert_eq!(char_of_escape(b"abcdef\\u0041"), None);
+    assert_eq!(char_of_escape(b"\\ud83dabcdef"), None);
+}
+
+#[test]
 fn values_in_base64_are_erased() {
     for value in ["swordfish", "Zq81hh", "Zq81hhT", "Zq81hhTT", "ÿþýüûúÿþ", "a?b>c~d?b>"] {
         for before in ["", "u", "me", "app"] {
