@@ -28,13 +28,13 @@ use crate::trial::TrialResult;
 /// Minimum ratio of the requests in flight of two steps that can be compared.
 const IN_FLIGHT_RATIO: f64 = 1.5;
 
-/// Ratio of throughput, with more requests in flight, from which on throughput grows.
+/// Minimum ratio of throughput, with more requests in flight, at which throughput grows.
 const GROWTH_RATIO: f64 = 1.25;
 
 /// Ratio of throughput, with more requests in flight, up to which throughput is flat.
 const FLAT_RATIO: f64 = 1.1;
 
-/// Ratio of throughput at full CPUs from which on the lower one was not limited by the CPU. The
+/// Minimum ratio of throughput at full CPUs at which the lower one was not limited by the CPU. The
 /// work per request does not fall by that much.
 const FULL_CPU_RATIO: f64 = 1.5;
 
@@ -50,13 +50,13 @@ const WORKERS_RATIO: f64 = 1.5;
 /// Largest width of a queue that can be a single lock.
 const LOCK_WIDTH: f64 = 1.5;
 
-/// Share of the requests in flight from which on threads that wait for each other are the queue.
+/// Minimum share of the requests in flight at which threads that wait for each other are the queue.
 const WAITING_SHARE: f64 = 0.5;
 
-/// Share of the threads' time from which on waits for peers show that the queue is at a peer.
+/// Minimum share of the threads' time at which waits for peers show that the queue is at a peer.
 const PEER_SHARE: f64 = 0.5;
 
-/// Waits per response that end without an event, from which on requests may wait for a timer.
+/// Minimum waits per response that end without an event, at which requests may wait for a timer.
 const TIMERS_PER_RESPONSE: f64 = 0.5;
 
 /// Caveats of steps whose throughput may be limited by the machine and not by the server. A verdict

@@ -26,8 +26,8 @@ use crate::machine::MachineResult;
 use crate::number_format::{cpus, percent};
 use crate::server::{ServerUse, Throttling};
 
-/// Requests in flight from which on too few requests cannot explain an idle server: something else
-/// delays them.
+/// Minimum requests in flight at which too few requests cannot explain an idle server: something
+/// else delays them.
 const MANY_IN_FLIGHT: f64 = 64.0;
 
 /// Below this many requests in flight a closed loop is expected to leave a server idle.
@@ -36,8 +36,8 @@ const FEW_IN_FLIGHT: f64 = 32.0;
 /// Requests in flight up to which hardly any request waits for another.
 const HARDLY_ANY_IN_FLIGHT: f64 = 1.5;
 
-/// Share of the response times from which on the wait of the server's threads for a CPU may be the
-/// limit.
+/// Minimum share of the response times for which the wait of the server's threads for a CPU may be
+/// the limit.
 const CPU_WAIT_SHARE: f64 = 0.25;
 
 /// The verdict on what limited a step.

@@ -12,8 +12,8 @@ use crate::load::LoadResult;
 use crate::number_format::percent;
 use crate::server::{Call, CallRates, ServerUse};
 
-/// Idle calls per response from which on a server polls. A server that reads until EAGAIN makes one
-/// idle call per response without polling.
+/// Minimum idle calls per response at which a server polls. A server that reads until EAGAIN makes
+/// one idle call per response without polling.
 const MANY_IDLE_CALLS: f64 = 3.0;
 
 /// Mean requests in flight below which a server has no request for more than half of the time.

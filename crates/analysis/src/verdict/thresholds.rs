@@ -21,7 +21,7 @@ pub const LINK_FULL: f64 = 0.9;
 /// Share of the periods of a CPU quota up to which throttling does not count as the server's limit.
 pub const THROTTLED: f64 = 0.05;
 
-/// Share of the periods of a CPU quota from which on throttling counts as the limit even of a
+/// Minimum share of the periods of a CPU quota at which throttling counts as the limit even of a
 /// server that used little of the quota on average.
 pub const MANY_THROTTLED: f64 = 0.5;
 

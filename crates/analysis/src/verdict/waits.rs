@@ -14,26 +14,26 @@ use crate::machine::MachineResult;
 use crate::number_format::percent;
 use crate::server::{Call, ServerUse, ServingThreads};
 
-/// Share of the serving threads' time from which on one kind of wait limits the server.
+/// Minimum share of the serving threads' time at which one kind of wait limits the server.
 const LIMITING_SHARE: f64 = 0.5;
 
-/// Share of the serving threads' time from which on waiting for a disk counts, if page faults read
-/// from it.
+/// Minimum share of the serving threads' time at which waiting for a disk counts, if page faults
+/// read from it.
 const DISK_SHARE: f64 = 0.3;
 
-/// Page faults per second that read from a disk, from which on the server lacks memory.
+/// Minimum page faults per second that read from a disk, at which the server lacks memory.
 const MAJOR_FAULTS_PER_S: f64 = 50.0;
 
-/// Page faults per response that read from a disk, from which on they delay requests even if thread
-/// states show little. Waits for a fast disk are short, and the kernel uses CPU time for each
-/// fault.
+/// Minimum page faults per response that read from a disk, at which they delay requests even if
+/// thread states show little. Waits for a fast disk are short, and the kernel uses CPU time for
+/// each fault.
 const MAJOR_FAULTS_PER_RESPONSE: f64 = 1.0;
 
 /// Share of the time in which a program of the machine waited for memory (PSI), below which no
 /// memory was short: the kernel neither evicted pages for others nor read evicted ones again.
 const MIN_MEMORY_PRESSURE: f64 = 1e-5;
 
-/// Ratio of that share to the share of the threads' time on a disk, from which on threads waited
+/// Minimum ratio of that share to the share of the threads' time on a disk at which threads waited
 /// for evicted pages. First reads of files count as pressure of the disk only.
 const PRESSURE_OF_DISK: f64 = 0.5;
 
@@ -47,20 +47,20 @@ const DELAYED_ACK_US: (f64, f64) = (38_000.0, 60_000.0);
 /// Range of responses per connection and second if each waits for such an acknowledgement.
 const DELAYED_ACK_RATE: (f64, f64) = (16.0, 26.0);
 
-/// Delayed acknowledgements per response from which on responses may wait for them.
+/// Minimum delayed acknowledgements per response at which responses may wait for them.
 const DELAYED_ACKS_PER_RESPONSE: f64 = 0.5;
 
-/// Writes per response, beyond the parts of the response, from which on the server may write to a
-/// service that it needs.
+/// Minimum writes per response, beyond the parts of the response, at which the server may write to
+/// a service that it needs.
 const OTHER_WRITES: f64 = 0.5;
 
 /// Minimum share of new connections that must find the accept queue full to limit a load.
 const OVERFLOW_SHARE: f64 = 0.001;
 
-/// Share of the requests in flight from which on connections in the accept queue limit a load.
+/// Minimum share of the requests in flight at which connections in the accept queue limit a load.
 const QUEUED_SHARE: f64 = 0.5;
 
-/// Sleeps per response from which on requests sleep. It is below 1, because calls are counted in
+/// Minimum sleeps per response at which requests sleep. It is below 1, because calls are counted in
 /// slices of the window, which may miss a response's own sleep.
 const SLEEPS_PER_RESPONSE: f64 = 0.5;
 
@@ -77,17 +77,17 @@ const FILE_LOCK_CALLS: [&str; 4] = ["flock", "fcntl", "semop", "semtimedop"];
 /// program. A thread that waits for a lock may serve several requests that arrived together.
 pub(super) const MIN_LOCK_CALLS: f64 = 0.1;
 
-/// Requests per thread from which on requests wait for threads.
+/// Minimum requests per thread at which requests wait for threads.
 const REQUESTS_PER_THREAD: f64 = 1.2;
 
-/// Mean number of waiting threads from which on requests may queue.
+/// Minimum mean number of waiting threads at which requests may queue.
 const QUEUED_THREADS: f64 = 0.5;
 
 /// Writes per response up to which a server writes only responses. It sends no requests to a
 /// service that it needs, not even several in one write.
 const ONE_WRITE: f64 = 1.05;
 
-/// Writes per response from which on a response leaves in several parts.
+/// Minimum writes per response at which a response leaves in several parts.
 pub(super) const SEVERAL_WRITES: f64 = 1.5;
 
 /// The server's CPU is full, and its garbage collector used much of it.

@@ -94,15 +94,21 @@ mod tests {
         assert_eq!(snapshot.new_files(&definition), Err(Path::new("t")));
     }
 
-    /// Reading a large data set at each start would take memory and time.
-    #[test]
-    fn large_linked_file_is_not_read() {
-        let root = tempfile::tempdir().unwrap();
-        let folder = root.path().join("x");
+    /// Writes a subject whose start uses all of its folder, and returns the folder.
+    fn subject_of_folder(root: &Path) -> PathBuf {
+        let folder = root.join("x");
         std::fs::create_dir(&folder).unwrap();
         let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\", \"{port}\", \
                     \"{dir}\"]\n";
         std::fs::write(folder.join("subject.toml"), text).unwrap();
+        folder
+    }
+
+    /// Reading a large data set at each start would take memory and time.
+    #[test]
+    fn large_linked_file_is_not_read() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = subject_of_folder(root.path());
         let data = root.path().join("data");
         std::fs::File::create(&data).unwrap().set_len(1 << 40).unwrap();
         std::os::unix::fs::symlink(&data, folder.join("data")).unwrap();
@@ -117,11 +123,7 @@ mod tests {
     #[test]
     fn unvisited_linked_file_has_not_changed() {
         let root = tempfile::tempdir().unwrap();
-        let folder = root.path().join("x");
-        std::fs::create_dir(&folder).unwrap();
-        let text = "language = \"C\"\nprotocols = [\"h1\"]\n[start]\ncommand = [\"x\", \"{port}\", \
-                    \"{dir}\"]\n";
-        std::fs::write(folder.join("subject.toml"), text).unwrap();
+        let folder = subject_of_folder(root.path());
         let shared = root.path().join("shared");
         std::fs::create_dir(&shared).unwrap();
         for i in 0..=MAX_LINKED_ENTRIES {
