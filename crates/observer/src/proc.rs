@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use dyno_archive::sample::{ProcessUse, ThreadUse};
 use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::process::getuid;
 use rustix::time::ClockId;
 
 use crate::clock::clock_ns;
@@ -492,7 +494,7 @@ fn socket_tables(viewer: &str) -> [String; 2] {
 }
 
 fn find_listener(tables: impl Fn() -> [String; 2], addr: SocketAddrV4) -> ListenerOwner {
-    let inode = || listener_inodes(&tables(), addr).first().copied();
+    let inode = || Some(listening_sockets(&tables(), addr).first()?.inode);
     inode().map_or(ListenerOwner::Absent, |found| owner_of(found, || inode().is_some()))
 }
 
@@ -500,10 +502,26 @@ fn find_listener(tables: impl Fn() -> [String; 2], addr: SocketAddrV4) -> Listen
 /// `own` holds. With `SO_REUSEPORT` several programs may listen at one address.
 #[must_use]
 pub fn other_listener(viewer: u32, own: &[u32], addr: SocketAddrV4) -> ListenerOwner {
-    let inodes = || listener_inodes(&socket_tables(&viewer.to_string()), addr);
     let held: BTreeSet<u64> = own.iter().flat_map(|pid| socket_inodes(*pid)).collect();
-    let other = inodes().into_iter().find(|inode| !held.contains(inode));
-    other.map_or(ListenerOwner::Absent, |other| owner_of(other, || inodes().contains(&other)))
+    let own_users: BTreeSet<u32> =
+        own.iter().filter_map(|pid| user_of(*pid)).chain([getuid().as_raw()]).collect();
+    find_other_listener(|| socket_tables(&viewer.to_string()), &held, &own_users, addr)
+}
+
+fn find_other_listener(
+    tables: impl Fn() -> [String; 2],
+    held: &BTreeSet<u64>,
+    own_users: &BTreeSet<u32>,
+    addr: SocketAddrV4,
+) -> ListenerOwner {
+    let sockets = || listening_sockets(&tables(), addr);
+    let other = sockets().into_iter().find(|socket| !held.contains(&socket.inode));
+    let Some(other) = other else { return ListenerOwner::Absent };
+    match owner_of(other.inode, || sockets().contains(&other)) {
+        // A server may hide its own socket: in io_uring, or by a change of its user.
+        ListenerOwner::Unknown if own_users.contains(&other.user) => ListenerOwner::Absent,
+        owner => owner,
+    }
 }
 
 /// Finds the process that holds a listening socket. `is_open`: whether the socket still listens.
@@ -520,8 +538,8 @@ fn owner_of(inode: u64, is_open: impl Fn() -> bool) -> ListenerOwner {
     }
 }
 
-/// Inodes of the listeners that get connections to an address.
-fn listener_inodes([v4, v6]: &[String; 2], addr: SocketAddrV4) -> Vec<u64> {
+/// Returns the listeners that get connections to an address.
+fn listening_sockets([v4, v6]: &[String; 2], addr: SocketAddrV4) -> Vec<ListeningSocket> {
     let exact = u32::from_ne_bytes(addr.ip().octets());
     let candidates = [
         (v4, format!("{exact:08X}")),
@@ -529,11 +547,11 @@ fn listener_inodes([v4, v6]: &[String; 2], addr: SocketAddrV4) -> Vec<u64> {
         (v4, "0".repeat(8)),
         (v6, "0".repeat(32)),
     ];
-    let mut inodes = candidates
+    let mut sockets = candidates
         .iter()
-        .map(|(table, address)| listening_inodes(table, address, addr.port()))
-        .filter(|inodes| !inodes.is_empty());
-    inodes.next().unwrap_or_default()
+        .map(|(table, address)| parse_listening_sockets(table, address, addr.port()))
+        .filter(|sockets| !sockets.is_empty());
+    sockets.next().unwrap_or_default()
 }
 
 /// Addresses and ports on which these processes listen, sorted, each once. Sockets that dyno may
@@ -549,6 +567,11 @@ pub fn listeners(pids: &[u32]) -> Vec<SocketAddr> {
     let ours: BTreeSet<SocketAddr> =
         listeners.filter(|(_, inode)| held.contains(inode)).map(|(addr, _)| addr).collect();
     ours.into_iter().collect()
+}
+
+/// Returns the user of a process.
+fn user_of(pid: u32) -> Option<u32> {
+    Some(fs::metadata(format!("/proc/{pid}")).ok()?.uid())
 }
 
 /// Inodes of a process's sockets.
@@ -582,17 +605,25 @@ fn parse_listener(line: &str) -> Option<(SocketAddr, u64)> {
     Some((SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?), fields.get(9)?.parse().ok()?))
 }
 
-/// Inodes of the listeners at an address. Lines of `/proc/net/tcp` are
-/// `sl local:PORT remote st … inode`. Numbers are hexadecimal, addresses are in the machine's byte
-/// order, and state 0A is LISTEN.
-fn listening_inodes(table: &str, address: &str, port: u16) -> Vec<u64> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ListeningSocket {
+    inode: u64,
+    /// Number of the user who created it.
+    user: u32,
+}
+
+/// Parses the listeners at an address. Lines of `/proc/net/tcp` are
+/// `sl local:PORT remote st queues timer retransmissions uid timeout inode`. Addresses are
+/// hexadecimal and in the machine's byte order, and state 0A is LISTEN.
+fn parse_listening_sockets(table: &str, address: &str, port: u16) -> Vec<ListeningSocket> {
     let expected = format!("{address}:{port:04X}");
-    let inode = |line: &str| {
+    let socket = |line: &str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        (*fields.get(1)? == expected && *fields.get(3)? == "0A")
-            .then(|| fields.get(9)?.parse().ok())?
+        let is_listener = *fields.get(1)? == expected && *fields.get(3)? == "0A";
+        let (user, inode) = (fields.get(7)?.parse().ok()?, fields.get(9)?.parse().ok()?);
+        is_listener.then_some(ListeningSocket { inode, user })
     };
-    table.lines().skip(1).filter_map(inode).collect()
+    table.lines().skip(1).filter_map(socket).collect()
 }
 
 pub(crate) fn tick_ns() -> u64 {

@@ -230,6 +230,22 @@ fn listener_without_visible_process_is_unknown() {
     assert_eq!(at(8080, "01"), ListenerOwner::Absent, "a connection is no listener");
 }
 
+/// A server may hide its own listener, but another user's listener is not the server's.
+#[test]
+fn hidden_listener_of_other_user_is_unknown() {
+    let table = || {
+        let socket = "0: 0100007F:1F90 00000000:0000 0A 0:0 0:0 0 33 0 4294967297";
+        [format!("sl local rem st tx rx tr retr uid inode\n{socket}\n"), String::new()]
+    };
+    let owner = |held: &[u64], users: &[u32]| {
+        let (held, users) = (held.iter().copied().collect(), users.iter().copied().collect());
+        find_other_listener(table, &held, &users, SocketAddrV4::new([127, 0, 0, 1].into(), 8080))
+    };
+    assert_eq!(owner(&[], &[0]), ListenerOwner::Unknown);
+    assert_eq!(owner(&[], &[0, 33]), ListenerOwner::Absent);
+    assert_eq!(owner(&[4294967297], &[0]), ListenerOwner::Absent);
+}
+
 #[test]
 fn listener_that_closes_during_search_is_absent() {
     let reads = std::cell::Cell::new(0);

@@ -291,21 +291,24 @@ impl RunningPart {
     }
 
     /// Returns a failure if another program listens at a port of the part: some of the responses
-    /// may be that program's, and its CPU time is not counted. A program that dyno may not inspect
-    /// is another user's, which the kernel does not let share a port (`SO_REUSEPORT`).
+    /// may be that program's, and its CPU time is not counted.
     fn other_listener(&self) -> Option<Failure> {
         let other = |listener: &Arc<CheckedListener>| {
             let port = listener.listener().addr.port();
             match self.process.other_listener_at(port) {
-                ListenerOwner::Process { pid, name } => Some((port, pid, name)),
-                ListenerOwner::Absent | ListenerOwner::Unknown => None,
+                ListenerOwner::Process { pid, name } => Some((
+                    port,
+                    format!("{name}, process {pid}, which is not a process of this start"),
+                )),
+                ListenerOwner::Unknown => {
+                    Some((port, "a program of another user, which dyno may not inspect".into()))
+                }
+                ListenerOwner::Absent => None,
             }
         };
-        let (port, pid, name) = self.listeners.iter().find_map(other)?;
-        let message = format!(
-            "port {port} is also used by {name}, process {pid}, which is not a process of this \
-             start. Responses may be that program's. Stop it"
-        );
+        let (port, user) = self.listeners.iter().find_map(other)?;
+        let message =
+            format!("port {port} is also used by {user}. Responses may be that program's. Stop it");
         Some(Failure { kind: FailureKind::Harness, message })
     }
 
