@@ -113,8 +113,9 @@ fn was_interrupted(run: &Run, record: &TrialRecord) -> bool {
 
 /// Returns the exit status of a run, and of each report on it.
 pub fn exit(report: &Report, completeness: RunCompleteness) -> Exit {
-    let failed = report.subjects.iter().any(|s| !s.failures.is_empty());
-    if report.trials.is_empty() || failed || completeness == RunCompleteness::Incomplete {
+    let has_failed = report.subjects.iter().any(|s| !s.failures.is_empty())
+        || report.run.measured_first.as_ref().is_some_and(|first| !first.failures.is_empty());
+    if report.trials.is_empty() || has_failed || completeness == RunCompleteness::Incomplete {
         Exit::Failed
     } else if report.run.trials_invalid == 0 {
         Exit::Valid

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::drive::{Sandbox, Server, text, unruly};
 
@@ -488,7 +488,7 @@ fn rate_shares_use_capacity_of_slowest_subject() {
         (!is_spoiled).then_some((runs, output))
     };
     let (runs, output) = (0..5).find_map(measure).expect("a machine that is quiet for a second");
-    let mut reports: Vec<Value> = fs::read_dir(sandbox.path().join(runs))
+    let mut reports: Vec<Value> = fs::read_dir(sandbox.path().join(&runs))
         .unwrap()
         .map(|run| {
             let report = fs::read_to_string(run.unwrap().path().join("report.json")).unwrap();
@@ -515,6 +515,16 @@ fn rate_shares_use_capacity_of_slowest_subject() {
     assert_eq!(placement(at_rates), placement(closed));
     assert_eq!(at_rates["brackets"][0]["subject"], "slow");
     assert!(text(&output).contains("Rates that keep errors<1%: slow"), "{}", text(&output));
+    // A failure in the first run is a failure of the whole.
+    let archive = format!("{runs}/{}", at_rates["run"]["id"].as_str().unwrap());
+    let status = || sandbox.dyno(&["report", &archive]).status.code();
+    assert_ne!(status(), Some(3));
+    let header = sandbox.path().join(&archive).join("run.json");
+    let mut value: Value = serde_json::from_str(&fs::read_to_string(&header).unwrap()).unwrap();
+    value["plan"]["measured_first"]["failures"] =
+        json!([{"subject": "slow", "failed": 1, "repeats": 3}]);
+    fs::write(&header, value.to_string()).unwrap();
+    assert_eq!(status(), Some(3));
 }
 
 /// The subject without a capacity may be the slowest one.
