@@ -159,7 +159,7 @@ pub(crate) fn duets(run: &Run, report: &Report) -> Vec<Effect> {
 
 /// Returns the arms of the experiment: those that it made, or else all except controls, unless
 /// there are only controls.
-fn arms(plan: &Plan, experiment: &Experiment) -> Vec<usize> {
+pub(crate) fn arms(plan: &Plan, experiment: &Experiment) -> Vec<usize> {
     let all = 0..plan.arms.len();
     let is_asked = |arm: &usize| match experiment.arms.is_empty() {
         true => !plan.subject_of(*arm).control,

@@ -5,17 +5,21 @@
 
 use std::collections::BTreeSet;
 
-use dyno_archive::plan::{Arm, Plan};
+use dyno_archive::plan::Plan;
 use dyno_archive::run::Run;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Side, environment};
+use crate::experiment;
 use crate::json_difference::visit_differences;
 
 /// Memory may differ by this share between two boots of one machine.
 const MEMORY_TOLERANCE: f64 = 0.01;
+
+/// A plan, and the index of one of its arms.
+type PlannedArm<'a> = (&'a Plan, usize);
 
 /// Something in which two runs differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -68,21 +72,15 @@ pub(super) fn run_differences(
             format!("{} and {}", arm_a.name, arm_b.name)
         };
         list.add(&format!("{name}: loaded with"), &co_loads(a, *index_a), &co_loads(b, *index_b));
-        list.add_names(
-            &format!("{name}: env"),
-            &json!(arm_a.conditions.env),
-            &json!(arm_b.conditions.env),
-        );
         list.all.extend(environment::differences(&name, (a.run, *index_a), (b.run, *index_b)));
-        let request = |arm: &Arm| json!(arm.conditions.request);
-        list.add_names(&format!("{name}: request"), &request(arm_a), &request(arm_b));
-        list.add(&name, &conditions(plan_a, *index_a), &conditions(plan_b, *index_b));
+        list.add_conditions(&name, (plan_a, *index_a), (plan_b, *index_b));
     }
     list.all
 }
 
-/// Differences of conditions between arms of one run: whether others were loaded at the same
-/// time, and differences between the parts of the run.
+/// Differences between arms of one run: their conditions, whether others were loaded at the same
+/// time, and differences between the parts of the run. The arms of an experiment differ in
+/// conditions by intent.
 pub(super) fn arm_differences(run: &Run, arms: &[(usize, usize)]) -> Vec<RunDifference> {
     let plan = &run.header.plan;
     let mut list = DifferenceList::default();
@@ -91,8 +89,20 @@ pub(super) fn arm_differences(run: &Run, arms: &[(usize, usize)]) -> Vec<RunDiff
         let name = format!("{} and {}", plan.arms[*a].name, plan.arms[*b].name);
         let has_co_loads = |arm: &usize| json!(plan.duet.contains(arm));
         list.add(&format!("{name}: loaded with others"), &has_co_loads(a), &has_co_loads(b));
+        if !are_of_experiment(plan, [a, b]) {
+            list.add_conditions(&name, (plan, *a), (plan, *b));
+        }
     }
     list.all
+}
+
+/// Whether an experiment intends the differences between these arms.
+fn are_of_experiment(plan: &Plan, arms: [&usize; 2]) -> bool {
+    let experiment_arms = |experiment| experiment::arms(plan, experiment);
+    plan.experiment
+        .as_ref()
+        .map(experiment_arms)
+        .is_some_and(|all| arms.into_iter().all(|arm| all.contains(arm)))
 }
 
 /// Returns each group of arms that were loaded at the same time as an arm.
@@ -143,7 +153,7 @@ fn turns(plan: &Plan) -> Value {
 }
 
 /// Returns the conditions of an arm with its back ends, without values that may hold secrets.
-fn conditions(plan: &Plan, arm: usize) -> Value {
+fn conditions((plan, arm): PlannedArm<'_>) -> Value {
     let arm = &plan.arms[arm];
     let mut conditions = arm.conditions.without_values();
     let backends = arm.backends.iter().map(|index| {
@@ -176,6 +186,14 @@ impl DifferenceList {
             a: None,
             b: None,
         }));
+    }
+
+    /// Adds the differences of two arms that their suites set.
+    fn add_conditions(&mut self, name: &str, a: PlannedArm<'_>, b: PlannedArm<'_>) {
+        let (of_a, of_b) = (&a.0.arms[a.1].conditions, &b.0.arms[b.1].conditions);
+        self.add_names(&format!("{name}: env"), &json!(of_a.env), &json!(of_b.env));
+        self.add_names(&format!("{name}: request"), &json!(of_a.request), &json!(of_b.request));
+        self.add(name, &conditions(a), &conditions(b));
     }
 
     fn add(&mut self, name: &str, a: &Value, b: &Value) {
