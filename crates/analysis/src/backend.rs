@@ -1,8 +1,9 @@
 //! Computes the resources that the back ends of a subject use, and their share of a request's cost.
 
 use dyno_archive::StartRecord;
+use dyno_archive::cpus::AllowedCpus;
 use dyno_archive::plan::{Backend, Placement, Plan};
-use dyno_archive::start::{LimitReadBack, PartStart, allowed_cpus};
+use dyno_archive::start::{LimitReadBack, PartStart};
 use dyno_archive::{LoadRecord, Party};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -72,7 +73,7 @@ pub(crate) fn trial_backends(
             shares_cpus: planned.cpus == *subject_cpus
                 && planned.limits.cpus.is_none()
                 && arm.conditions.limits.cpus.is_none(),
-            server: server::server_use(record, part.party, cpus),
+            server: server::server_use(record, part.party, &cpus),
         })
     });
     let mut backends: Vec<BackendUse> = uses.collect();
@@ -87,10 +88,10 @@ pub(crate) fn trial_backends(
     backends
 }
 
-/// Returns the CPUs that a back end could use at a time.
-fn cpus_of(planned: &Backend, part: &PartStart) -> f64 {
+/// Returns the CPUs that a back end could use.
+fn cpus_of(planned: &Backend, part: &PartStart) -> AllowedCpus {
     let placement = Placement { subject: planned.cpus.clone(), generator: Vec::new() };
-    allowed_cpus(&part.limits, &placement, &planned.limits)
+    AllowedCpus::new(&part.limits, &placement, &planned.limits)
 }
 
 /// Returns the back ends of a cell's trials, over the valid ones.

@@ -227,7 +227,7 @@ codes! {
     /// More threads of the server were busy than it has CPUs, so they waited for each other's time
     /// slices.
     MoreThreadsThanCpus = "more_threads_than_cpus" in Server,
-    /// The server's threads had to wait for CPUs while other programs used some of this machine's.
+    /// The server's threads had to wait for CPUs while other programs used them.
     ServerStarved = "server_starved" in Server,
     /// Servers were started so that profiles can name their functions, which may cost CPU time.
     StartedForProfiles = "started_for_profiles" in Server,

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dyno_archive::cpus::AllowedCpus;
 use dyno_archive::plan::Plan;
 use dyno_archive::{LoadRecord, Party, TrialRecord};
 use schemars::JsonSchema;
@@ -191,7 +192,7 @@ impl CoRunners {
 fn cpus_used(plan: &Plan, record: &TrialRecord) -> Option<f64> {
     let planned = &plan.trials[record.trial];
     let party = plan.launches[planned.launch].party_of(planned.arm)?;
-    server_use(&record.load, party, 1.0).cpus
+    server_use(&record.load, party, &AllowedCpus::any(1.0)).cpus
 }
 
 fn start_time(plan: &Plan, record: &TrialRecord) -> LoadStart {

@@ -5,8 +5,8 @@ mod absence;
 use std::cmp::Reverse;
 
 use dyno_archive::Protocol;
+use dyno_archive::cpus::AllowedCpus;
 use dyno_archive::plan::{Plan, Step};
-use dyno_archive::start::allowed_cpus;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -537,7 +537,8 @@ impl<'a> RowMaker<'a> {
     fn held_resources(&self, arm: usize, subject: &SubjectResult, at: &Summary) -> HeldResources {
         let conditions = &self.plan.arms[arm].conditions;
         HeldResources {
-            cpus: allowed_cpus(&subject.limits, &conditions.placement, &conditions.limits),
+            cpus: AllowedCpus::new(&subject.limits, &conditions.placement, &conditions.limits)
+                .count,
             memory_bytes: at.memory_bytes.median,
             startup_s: subject.startup_ms.ready.median.map(|ms| ms / 1e3),
         }

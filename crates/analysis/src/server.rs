@@ -13,6 +13,7 @@ pub mod watch;
 
 use std::collections::BTreeMap;
 
+use dyno_archive::cpus::AllowedCpus;
 use dyno_archive::host::HostUse;
 use dyno_archive::sample::{
     CallsUse, CgroupUse, EndedThreads, NetworkUse, Party, PartyUse, ProcessUse, SocketsUse,
@@ -91,6 +92,8 @@ pub struct ServerUse {
     /// own threads where they are visible, and without interrupts where the kernel bills them to no
     /// program.
     pub others_cpu_s: Option<f64>,
+    /// At most so much of `others_cpu_s` was used on the CPUs on which the server may run.
+    pub others_on_its_cpus_s: Option<f64>,
     /// Threads and processes that ended before their counters were read; `None`: no counter is
     /// unknown because of it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -327,7 +330,7 @@ impl Memory {
 /// it could use at a time. The result is empty if the party was not watched, or if any of its
 /// processes left its control group.
 #[must_use]
-pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> ServerUse {
+pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: &AllowedCpus) -> ServerUse {
     let samples = window_samples(record, party);
     let is_complete = strays::stray_processes(record, party) == 0;
     let Some((first, last)) = edges(record, &samples).filter(|_| is_complete) else {
@@ -354,8 +357,15 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
     let split_us = split.zip(cpu_us).map(|(split, us)| split.parts(us));
     // If the kernel's tick sampled neither user nor system time, all of it counts as system time.
     let user_share = split.map_or(0.0, |split| split.user_share);
-    let allowed = allowed_cpus * seconds;
+    let allowed = allowed_cpus.count * seconds;
     let memory = Memory::from_samples(&window, last);
+    // CPU time of others is what the server does not account for, so it is unknown, too.
+    let others_cpu_s = cpu_s.and_then(|_| others_cpu_s(record, first, last));
+    let busy_s = busy_cpus(record, &allowed_cpus.ids).map(|cpus| cpus * seconds);
+    let others_on_its_cpus_s = others_cpu_s.map(|others_s| {
+        let rest_s = busy_s.zip(cpu_s).map(|(busy_s, used_s)| (busy_s - used_s).max(0.0));
+        rest_s.map_or(others_s, |rest_s| rest_s.min(others_s))
+    });
     let probe_ns: u64 = window.iter().map(|s| s.took_ns).sum();
     ServerUse {
         window_s: seconds,
@@ -375,8 +385,8 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: f64) -> Serve
         processes: Some(last.processes),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
         busiest_serving_utilisation: threads.busiest_serving_s.map(|s| s / seconds),
-        // CPU time of others is what the server does not account for, so it is unknown, too.
-        others_cpu_s: cpu_s.and_then(|_| others_cpu_s(record, first, last)),
+        others_cpu_s,
+        others_on_its_cpus_s,
         unread_counters: unread,
         cpu_split_by: split_us.and(split).map(|split| split.by),
         per_request: per_request(&threads, split_us, calls.as_ref(), per_response),
@@ -578,6 +588,15 @@ fn others_cpu_s(
     let kernel_s = kernel_threads_cpus(record).unwrap_or(0.0) * seconds;
     let interrupt_s = interrupt_s(first, last).unwrap_or(0.0);
     Some((busy_ns as f64 / 1e9 - kernel_s - interrupt_s - watched? - others_s).max(0.0))
+}
+
+/// Returns how many of these CPUs were busy on average. `None`: not known.
+fn busy_cpus(record: &LoadRecord, ids: &[u32]) -> Option<f64> {
+    let machine = record.client.machine.as_ref().filter(|machine| machine.length_ns > 0)?;
+    let all = || machine.cpus.iter().chain(&machine.remaining_cpus);
+    let busy_ns = |id: &u32| Some(all().find(|cpu| cpu.cpu == *id)?.busy_ns);
+    let busy_ns: u64 = ids.iter().map(busy_ns).sum::<Option<u64>>()?;
+    (!ids.is_empty()).then(|| busy_ns as f64 / machine.length_ns as f64)
 }
 
 /// Returns the CPUs that the kernel's own threads used on average, which work for all programs.

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use dyno_archive::cpus::AllowedCpus;
 use dyno_archive::plan::{Conditions, Plan, Step, Subject};
-use dyno_archive::start::{PartStart, allowed_cpus};
+use dyno_archive::start::PartStart;
 use dyno_archive::{Facts, LoadRecord, Party, StartRecord, TrialRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -238,7 +239,7 @@ pub(crate) fn trial(
     let turns = TurnsResult::new(&record.load, party);
     let duet = DuetResult::new(plan, record, party, co_runners);
     let server_use =
-        |record: &LoadRecord| server::server_use(record, party, cpus_of(&arm.conditions, part));
+        |record: &LoadRecord| server::server_use(record, party, &cpus_of(&arm.conditions, part));
     let is_watched = start.is_none() || part.is_some();
     let (turns, duet) = (turns.as_ref(), duet.as_ref());
     let load_judge = LoadJudge { record, subject, requested, is_watched, turns, duet };
@@ -382,10 +383,10 @@ fn with_turns(load: LoadResult, turns: Option<&TurnsResult>) -> LoadResult {
     LoadResult { throughput_rps, ..load }
 }
 
-/// Returns the number of CPUs that an arm's subject could use at a time.
-pub(crate) fn cpus_of(conditions: &Conditions, part: Option<&PartStart>) -> f64 {
+/// Returns the CPUs that an arm's subject could use.
+pub(crate) fn cpus_of(conditions: &Conditions, part: Option<&PartStart>) -> AllowedCpus {
     let limits = part.map_or(&[][..], |part| &part.limits);
-    allowed_cpus(limits, &conditions.placement, &conditions.limits)
+    AllowedCpus::new(limits, &conditions.placement, &conditions.limits)
 }
 
 #[cfg(test)]
@@ -486,7 +487,7 @@ mod tests {
         plan.trials = vec![plan::Trial { launch: 0, arm: 0, workload: 0, step: 0, seed: 0 }];
         plan.load.steps = vec![fixture::step(plan::Arrivals::Closed)];
         let mut backend = PartStart::new(Party::Backend(0), "db".into());
-        assert_eq!(cpus_of(&plan.arms[0].conditions, None), 3.0);
+        assert_eq!(cpus_of(&plan.arms[0].conditions, None).count, 3.0);
         backend.limits = vec![LimitReadBack {
             kind: LimitKind::CpuQuota,
             asked: "1.5".into(),

@@ -13,6 +13,7 @@
 #[cfg_attr(target_family = "wasm", allow(dead_code, reason = "only `dir` calls it"))]
 mod check;
 #[cfg(not(target_family = "wasm"))]
+pub mod cpus;
 pub mod dir;
 pub mod drops;
 pub mod facts;

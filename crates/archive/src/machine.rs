@@ -1,4 +1,4 @@
-//! Records the use of the generator's CPUs during a measured window, by dyno and by other
+//! Records the use of the machine's CPUs during a measured window, by dyno and by other
 //! processes. It shows whether a measurement was disturbed.
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,9 @@ pub struct MachineUse {
     /// CPUs on which the worker threads might run. Worker k is bound to `cpus[k % cpus.len()]` if
     /// `bound`.
     pub cpus: Vec<CpuUse>,
+    /// All other CPUs of the machine; none: not measured, or there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remaining_cpus: Vec<CpuUse>,
     /// Whether each worker is bound to one CPU.
     pub bound: bool,
     /// CPU time of all of dyno's threads, exact.

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Limits, Placement};
 use crate::probe::ProbePrice;
 use crate::protocol::Protocol;
 use crate::sample::Party;
@@ -342,33 +341,6 @@ pub struct WarmUpSlice {
     pub observed_ns: u64,
 }
 
-/// Returns the number of CPUs that a start may use at a time: the number that the kernel reported,
-/// or else the planned number. A quota that could not be set does not count.
-#[must_use]
-pub fn allowed_cpus(limits: &[LimitReadBack], planned: &Placement, asked: &Limits) -> f64 {
-    let read = |kind: LimitKind| limits.iter().find(|l| l.kind == kind)?.read_back.as_deref();
-    let kernel_cpus =
-        read(LimitKind::Cpus).or_else(|| read(LimitKind::CpusByAffinity)).and_then(count_cpus);
-    let cpus = kernel_cpus.unwrap_or(planned.subject.len()).max(1) as f64;
-    asked.cpus.filter(|_| read(LimitKind::CpuQuota).is_some()).map_or(cpus, |quota| quota.min(cpus))
-}
-
-/// Formats CPUs as a list for the kernel: `0,1,5`.
-#[must_use]
-pub fn cpu_list_text(cpus: &[u32]) -> String {
-    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// Returns the number of CPUs in a list of the kernel, such as `0-2,5`.
-fn count_cpus(list: &str) -> Option<usize> {
-    let count = |part: &str| -> Option<usize> {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let (from, to): (usize, usize) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
-        to.checked_sub(from).map(|between| between + 1)
-    };
-    list.split(',').map(count).sum()
-}
-
 /// A limit that was asked for, and what the kernel says it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitReadBack {
@@ -538,38 +510,6 @@ mod tests {
         for kind in LimitKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
-    }
-
-    #[test]
-    fn allowed_cpus_follow_read_back_limits() {
-        let planned = Placement { subject: vec![0, 2], generator: vec![1] };
-        use LimitKind::{CpuQuota, Cpus, CpusByAffinity};
-        let read = |kind: LimitKind, read_back: Option<&str>| LimitReadBack {
-            kind,
-            asked: "0,2".into(),
-            read_back: read_back.map(Into::into),
-            reason: None,
-        };
-        let quota = |cpus| Limits { cpus: Some(cpus), ..Limits::default() };
-        let none = Limits::default();
-        for (limits, asked, allowed) in [
-            (vec![], &none, 2.0),
-            (vec![read(Cpus, Some("0"))], &none, 1.0),
-            (vec![read(CpusByAffinity, Some("0-2,5"))], &none, 4.0),
-            (vec![read(Cpus, None)], &none, 2.0),
-            (vec![read(Cpus, Some("nonsense"))], &none, 2.0),
-            (vec![read(Cpus, Some("0")), read(CpuQuota, Some("x"))], &quota(1.5), 1.0),
-            (vec![read(Cpus, Some("0,2")), read(CpuQuota, Some("x"))], &quota(1.5), 1.5),
-            (vec![read(Cpus, Some("0,2")), read(CpuQuota, None)], &quota(1.5), 2.0),
-        ] {
-            assert_eq!(allowed_cpus(&limits, &planned, asked), allowed, "{limits:?}");
-        }
-    }
-
-    #[test]
-    fn cpu_list_text_is_counted_correctly() {
-        assert_eq!(cpu_list_text(&[0, 1, 5]), "0,1,5");
-        assert_eq!(count_cpus(&cpu_list_text(&[0, 1, 5])), Some(3));
     }
 
     #[test]

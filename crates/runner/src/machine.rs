@@ -75,11 +75,10 @@ impl MachineWatch {
     }
 
     fn read(&self) -> Reading {
-        let is_watched = |cpu: &CpuUse| self.cpus.contains(&cpu.cpu);
         Reading {
             // Read with the counters: shares are over the time between two readings.
             at_ns: monotonic_ns(),
-            cpus: host::each_cpu().into_iter().filter(is_watched).collect(),
+            cpus: host::each_cpu(),
             own_ns: proc::own_cpu_ns(),
             quota: self.quota.as_ref().and_then(Quota::read),
             suspended_ns: suspended_ns(),
@@ -95,6 +94,7 @@ impl MachineWatch {
             let earlier = first.cpus.iter().find(|c| c.cpu == cpu.cpu)?;
             Some(cpu.growth_since(earlier))
         });
+        let (cpus, remaining_cpus) = cpus.partition(|cpu: &CpuUse| self.cpus.contains(&cpu.cpu));
         // Read after the load, as the first list was before it.
         let elapsed_ns = monotonic_ns() - self.processes_before.0;
         let capacity_ns = elapsed_ns.saturating_mul(host::each_cpu().len() as u64);
@@ -104,7 +104,8 @@ impl MachineWatch {
         let local_uses = all_uses.iter().filter(|(cpu, _)| self.cpus.contains(cpu));
         Some(MachineUse {
             length_ns: last.at_ns - first.at_ns,
-            cpus: cpus.collect(),
+            cpus,
+            remaining_cpus,
             bound: self.bound,
             own_ns: last.own_ns - first.own_ns,
             quota: last.quota.zip(first.quota).map(|(last, first)| growth_since(last, first)),

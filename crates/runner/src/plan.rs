@@ -7,12 +7,12 @@ mod fixed_ports;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use dyno_archive::cpus::cpu_list_text;
 use dyno_archive::plan::{
     Arm, Conditions, DriverKind, Launch, LoadChanges, NotServed, Order, Placement, Plan, Subject,
     Trial, Workload,
 };
 use dyno_archive::probe::Probe;
-use dyno_archive::start::cpu_list_text;
 use dyno_contract::listener;
 use dyno_engine::rng::Rng;
 use dyno_launch::environment::Inherit;
@@ -250,7 +250,7 @@ fn driver(requested: Option<DriverKind>, observe: &BTreeSet<Probe>) -> Result<Dr
     }
 }
 
-const NO_STAMPS: &str = "driver \"uring\": cannot read the kernel's timestamps\nhint: use \
+pub(crate) const NO_STAMPS: &str = "driver \"uring\": cannot read the kernel's timestamps\nhint: use \
                          \"epoll\", or leave out the probe `kernel_stamps`";
 
 /// The subjects of a suite that are to be run, with their definitions.

@@ -48,7 +48,7 @@ impl RawLimits {
         let cpuset = self
             .cpuset
             .as_deref()
-            .map(units::cpu_list)
+            .map(dyno_archive::cpus::cpu_list)
             .transpose()
             .map_err(|m| mistake("cpuset", m))?;
         Ok(CheckedLimits {

@@ -160,34 +160,6 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     Ok((number * factor).round() as u64)
 }
 
-/// Highest CPU number that a list may have.
-const LAST_CPU: u32 = 4095;
-
-/// Parses a CPU list as the kernel writes it: `0`, `0,2`, `0-3,7`.
-pub fn cpu_list(text: &str) -> Result<Vec<u32>, String> {
-    let error = || format!("{text:?}: not a list of CPUs\nhint: write it like 0, 0,2 or 0-3");
-    let number = |text: &str| {
-        let digits = text.trim();
-        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(error());
-        }
-        let cpu = digits.parse::<u32>().ok().filter(|cpu| *cpu <= LAST_CPU);
-        cpu.ok_or_else(|| format!("CPU {digits}: must be at most {LAST_CPU}"))
-    };
-    let mut cpus = Vec::new();
-    for part in text.split(',') {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let (from, to) = (number(from)?, number(to)?);
-        if from > to {
-            return Err(error());
-        }
-        cpus.extend(from..=to);
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Ok(cpus)
-}
-
 /// Splits a number from its unit.
 fn split_unit(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
@@ -221,19 +193,6 @@ mod tests {
         assert_eq!(bytes("512MiB"), Ok(512 << 20));
         assert_eq!(bytes("1000"), Ok(1000));
         assert!(bytes("1 PB").is_err());
-    }
-
-    #[test]
-    fn cpu_list_accepts_ranges_up_to_limit() {
-        assert_eq!(cpu_list("0-2,5, 7"), Ok(vec![0, 1, 2, 5, 7]));
-        for text in ["", "a", "3-1", "99999"] {
-            assert!(cpu_list(text).is_err(), "{text}");
-        }
-        for absent in ["0-9999", "4096", "0,99999999999999999999"] {
-            let error = cpu_list(absent).unwrap_err();
-            assert!(error.contains("must be at most 4095"), "{error}");
-        }
-        assert_eq!(cpu_list("4095"), Ok(vec![4095]));
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub fn load_result(
     let config = LoadConfig::new(workload, &plan.load_of_trial(planned), &step, planned.seed);
     let party = plan.launches[planned.launch].party_of(planned.arm).unwrap_or(Party::SUBJECT);
     let part = run.start_of(closed).and_then(|start| start.part(party));
-    let server = server_use(load, party, cpus_of(&plan.arms[planned.arm].conditions, part));
+    let server = server_use(load, party, &cpus_of(&plan.arms[planned.arm].conditions, part));
     let context = Context { server: Some(&server), control: subject.control, ..Context::default() };
     verdict::load(load, config, &context)
 }

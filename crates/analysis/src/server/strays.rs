@@ -30,6 +30,8 @@ pub(crate) fn without_group_counters(record: &LoadRecord) -> Option<LoadRecord> 
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::cpus::AllowedCpus;
+
     use super::*;
     use crate::fixture::record_with_threads;
     use crate::server::server_use;
@@ -37,8 +39,9 @@ mod tests {
     #[test]
     fn server_with_stray_processes_has_no_known_use() {
         let mut record = record_with_threads(&[(500, 0), (500, 0)]);
-        let cpu_per_request =
-            |record: &LoadRecord| server_use(record, Party::SUBJECT, 1.0).cpu_us_per_request;
+        let cpu_per_request = |record: &LoadRecord| {
+            server_use(record, Party::SUBJECT, &AllowedCpus::any(1.0)).cpu_us_per_request
+        };
         let last = record.samples.len() - 1;
         record.samples[last].party_use_mut(Party::SUBJECT).strays = Some(0);
         assert!(without_group_counters(&record).is_none() && cpu_per_request(&record).is_some());
@@ -54,7 +57,7 @@ mod tests {
         assert!(
             cleared.samples.iter().all(|s| s.party_use(Party::SUBJECT).unwrap().cpu_ns().is_none())
         );
-        let used = server_use(&cleared, Party::SUBJECT, 1.0);
+        let used = server_use(&cleared, Party::SUBJECT, &AllowedCpus::any(1.0));
         assert_eq!(
             (used.cpu_us_per_request, used.threads, used.memory_held_bytes),
             (None, None, None)

@@ -9,7 +9,7 @@ fn unreadable_server_has_no_cpu_time() {
     let mut record = record_with_threads(&[(500, 0)]);
     record.samples.iter_mut().for_each(|s| s.party_use_mut(Party::SUBJECT).cgroup = None);
     let used = |record: &LoadRecord| {
-        let server = server_use(record, Party::SUBJECT, 1.0);
+        let server = server_use(record, Party::SUBJECT, &AllowedCpus::any(1.0));
         (server.cpu_utilisation, server.intervals[0].cpu)
     };
     assert_eq!(used(&record), (Some(0.5), Some(0.5)));
@@ -19,7 +19,8 @@ fn unreadable_server_has_no_cpu_time() {
 
 #[test]
 fn throttling_is_share_of_periods() {
-    let server = server_use(&record_with_threads(&[(500, 0)]), Party::SUBJECT, 1.0);
+    let server =
+        server_use(&record_with_threads(&[(500, 0)]), Party::SUBJECT, &AllowedCpus::any(1.0));
     assert_eq!(server.throttling, Some(Throttling { periods: 10, throttled_periods: 4 }));
     assert_eq!((server.throttling.unwrap().share(), server.throttled_s), (0.4, Some(1.6)));
 }
@@ -164,7 +165,7 @@ fn assert_near(pairs: &[(&str, Option<f64>, f64)]) {
 
 #[test]
 fn server_use_is_between_samples_at_window_edges() {
-    let server = server_use(&example_record(), Party::SUBJECT, 4.0);
+    let server = server_use(&example_record(), Party::SUBJECT, &AllowedCpus::any(4.0));
     assert_near(&[
         ("window", Some(server.window_s), 2.0),
         ("user", server.cpu_user_s, 2.4),
@@ -212,7 +213,7 @@ fn server_use_is_between_samples_at_window_edges() {
 
 #[test]
 fn server_intervals_are_rates_between_samples() {
-    let intervals = server_use(&example_record(), Party::SUBJECT, 4.0).intervals;
+    let intervals = server_use(&example_record(), Party::SUBJECT, &AllowedCpus::any(4.0)).intervals;
     assert_eq!(intervals.len(), 4);
     let [second, last] = [&intervals[1], &intervals[3]];
     assert_near(&[
@@ -241,7 +242,7 @@ fn server_intervals_are_rates_between_samples() {
 fn server_use_without_group_is_of_threads() {
     let mut record = example_record();
     record.samples.iter_mut().for_each(|s| s.party_use_mut(Party::SUBJECT).cgroup = None);
-    let server = server_use(&record, Party::SUBJECT, 4.0);
+    let server = server_use(&record, Party::SUBJECT, &AllowedCpus::any(4.0));
     // 1.2 and 0.5 and 0.3 s; 0.9 and 0.5 and 0.1 s of it in user mode.
     assert_near(&[
         ("user", server.cpu_user_s, 1.5),
@@ -275,7 +276,7 @@ fn server_use_without_group_is_of_threads() {
             .iter_mut()
             .for_each(|t| (t.user_ns, t.sys_ns) = (0, 0));
     }
-    let server = server_use(&record, Party::SUBJECT, 4.0);
+    let server = server_use(&record, Party::SUBJECT, &AllowedCpus::any(4.0));
     assert_eq!((server.per_request.cpu_user_us, server.per_request.cpu_sys_us), (None, None));
     assert_near(&[
         ("sys", server.cpu_sys_s, 2.0),
@@ -287,19 +288,19 @@ fn server_use_without_group_is_of_threads() {
 fn server_quotients_without_divisor_are_none() {
     let mut record = example_record();
     record.intervals.clear();
-    let server = server_use(&record, Party::SUBJECT, 4.0);
+    let server = server_use(&record, Party::SUBJECT, &AllowedCpus::any(4.0));
     assert_eq!((server.cpu_us_per_request, server.memory_mb_s_per_request), (None, None));
     let clear_threads = |s: &mut Sample| s.party_use_mut(Party::SUBJECT).threads.clear();
     record.samples.iter_mut().for_each(clear_threads);
-    let server = server_use(&record, Party::SUBJECT, 4.0);
+    let server = server_use(&record, Party::SUBJECT, &AllowedCpus::any(4.0));
     assert_eq!(
         (server.busy_threads, server.threads, server.role_share("jit")),
         (None, Some(0), None)
     );
     // With all counters of the machine at 0 the share of steal time is unknown.
     record.samples.iter_mut().for_each(|s| s.host = Some(HostUse::default()));
-    assert_eq!(server_use(&record, Party::SUBJECT, 4.0).steal_share, None);
+    assert_eq!(server_use(&record, Party::SUBJECT, &AllowedCpus::any(4.0)).steal_share, None);
     // A window without length has no use.
     record.window_ns = (1000 * MS, 1000 * MS);
-    assert_eq!(server_use(&record, Party::SUBJECT, 4.0), ServerUse::default());
+    assert_eq!(server_use(&record, Party::SUBJECT, &AllowedCpus::any(4.0)), ServerUse::default());
 }

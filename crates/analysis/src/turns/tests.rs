@@ -1,3 +1,4 @@
+use dyno_archive::cpus::AllowedCpus;
 use dyno_archive::host::{HostUse, PressureUse};
 use dyno_archive::outcome::Outcome;
 use dyno_archive::sample::{CgroupUse, OtherPartiesUse, PartyUse, ThreadUse};
@@ -158,7 +159,11 @@ fn machine_record(idle_ms: u64) -> LoadRecord {
 #[test]
 fn other_programs_count_only_in_own_turns() {
     for idle_ms in [0, 5] {
-        let used = server_use(&to_own_time(&machine_record(idle_ms)), Party::SUBJECT, 1.0);
+        let used = server_use(
+            &to_own_time(&machine_record(idle_ms)),
+            Party::SUBJECT,
+            &AllowedCpus::any(1.0),
+        );
         assert_eq!(used.window_s, 1.6);
         let others_s = used.others_cpu_s.unwrap();
         assert!((others_s - 16.0 * 0.02).abs() < 1e-9, "{others_s} s with {idle_ms} ms");
@@ -180,7 +185,9 @@ fn other_programs_count_in_own_turns_with_few_samples() {
         index += 1;
         (index - 1) % 3 == 0 || index == 33
     });
-    let others_s = server_use(&to_own_time(&record), Party::SUBJECT, 1.0).others_cpu_s.unwrap();
+    let others_s = server_use(&to_own_time(&record), Party::SUBJECT, &AllowedCpus::any(1.0))
+        .others_cpu_s
+        .unwrap();
     assert!((others_s - 16.0 * 0.02).abs() < 1e-6, "{others_s} s");
 }
 
@@ -204,7 +211,7 @@ fn unread_others_turns_make_other_programs_unknown() {
         let mut record = machine_record(0);
         // This sample is in the middle of others' turns.
         change(&mut record.samples[6]);
-        server_use(&to_own_time(&record), Party::SUBJECT, 1.0).others_cpu_s
+        server_use(&to_own_time(&record), Party::SUBJECT, &AllowedCpus::any(1.0)).others_cpu_s
     };
     assert!(others_s_with(|_| {}).is_some());
     assert_eq!(others_s_with(|sample| sample.host = None), None);

@@ -374,8 +374,9 @@ fn utilisation_with_headroom(load: &LoadResult, server: &ServerUse) -> Option<f6
 pub(super) fn may_lack_cpu(load: &LoadResult, server: &ServerUse) -> bool {
     let allowed_s = server.cpu_allowed_s.unwrap_or(0.0);
     // If the waits of its threads are unknown, the server may have lost all CPU time that other
-    // programs used.
-    let waited_s = server.run_delay_s.map_or(server.others_cpu_s, |_| starved_seconds(server));
+    // programs used on its CPUs.
+    let waited_s =
+        server.run_delay_s.map_or(server.others_on_its_cpus_s, |_| starved_seconds(server));
     let waited = waited_s.map(|waited_s| waited_s / allowed_s);
     let is_stolen = server.steal_share.is_some_and(|share| share > STEAL);
     let stolen = |share: Option<f64>| is_stolen.then(|| share.unwrap_or(f64::INFINITY));
@@ -524,10 +525,10 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
     let sentence = match (server.cpu_utilisation, starved_seconds(server)) {
         (Some(used), Some(waited_s)) => format!(
             "Unknown: the server used {} of its CPU, and its threads waited {waited_s:.2} s for \
-             CPUs in {:.2} s. Other programs used {:.2} s of this machine's CPU time meanwhile.",
+             CPUs in {:.2} s. Other programs used those CPUs for up to {:.2} s meanwhile.",
             percent(used),
             server.window_s,
-            server.others_cpu_s.unwrap_or(0.0)
+            server.others_on_its_cpus_s.unwrap_or(0.0)
         ),
         (Some(used), None) => format!(
             "Unknown: the server used {} of its CPU, and the generator's busiest thread {} of a \

@@ -15,8 +15,8 @@ use crate::server::{RuntimeMetrics, ServerUse, strays};
 /// time.
 pub(super) const MAX_WAITING: f64 = 0.1;
 
-/// Minimum CPU time of other programs that can explain the server's waits for a CPU, as a share of
-/// its allowed CPU time.
+/// Minimum CPU time of other programs on the server's CPUs that can explain its waits for a CPU, as
+/// a share of its allowed CPU time.
 pub(super) const OTHERS_SHARE: f64 = 0.1;
 
 /// Returns all caveats about the server's numbers.
@@ -193,12 +193,12 @@ fn more_threads_than_cpus(server: &ServerUse) -> Option<Caveat> {
 
 /// Returns the seconds for which the server's threads waited for CPUs that other programs used.
 /// `None`: unknown, or a short wait. Also `None` if the server delays itself: it fills its CPUs,
-/// its quota throttles it, or it is alone on the machine.
+/// its quota throttles it, or it is alone on its CPUs.
 pub(super) fn starved_seconds(server: &ServerUse) -> Option<f64> {
     let (waited_s, allowed_s) = (server.run_delay_s?, server.cpu_allowed_s?);
     let waits_for_itself = server.cpu_utilisation? >= SERVER_FULL
         || server.throttling.is_some_and(|t| t.share() > THROTTLED)
-        || server.others_cpu_s.is_none_or(|s| s < OTHERS_SHARE * allowed_s);
+        || server.others_on_its_cpus_s.is_none_or(|s| s < OTHERS_SHARE * allowed_s);
     (waited_s > MAX_WAITING * allowed_s && !waits_for_itself).then_some(waited_s)
 }
 
@@ -207,13 +207,16 @@ fn server_cpu_wait(server: &ServerUse) -> Option<Caveat> {
     let waited_s = starved_seconds(server).filter(|_| !fills_its_cpus(server))?;
     let message = format!(
         "The server's threads waited {waited_s:.2} s for a CPU in {:.2} s. Other programs used \
-         {:.2} s of this machine's CPU time meanwhile. Throughput may be a lower bound, and \
+         those CPUs for up to {:.2} s meanwhile. Throughput may be a lower bound, and \
          response times include the wait. Give the server CPUs that no other program uses, or use \
          a quieter machine.",
         server.window_s,
-        server.others_cpu_s.unwrap_or(0.0)
+        server.others_on_its_cpus_s.unwrap_or(0.0)
     );
-    let evidence = json!({"run_delay_s": waited_s, "others_cpu_s": server.others_cpu_s});
+    let evidence = json!({
+        "run_delay_s": waited_s, "others_cpu_s": server.others_cpu_s,
+        "others_on_its_cpus_s": server.others_on_its_cpus_s,
+    });
     Some(Caveat::new(Code::ServerStarved, Severity::Warning, message, evidence))
 }
 

@@ -54,7 +54,7 @@ pub struct Cpus(pub Vec<u32>);
 
 /// Parses a list of CPUs.
 pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
-    dyno_workload::units::cpu_list(text).map(Cpus)
+    dyno_archive::cpus::cpu_list(text).map(Cpus)
 }
 
 /// Parses the width of a search, in per cent.

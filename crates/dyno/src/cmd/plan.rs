@@ -8,12 +8,12 @@ use dyno_analysis::budget::{MIN_PILOT_REPEATS, detectable};
 use dyno_analysis::cell::Shape;
 use dyno_analysis::report::report;
 use dyno_analysis::stats::{Looks, standard_errors};
+use dyno_archive::cpus::cpu_list_text;
 use dyno_archive::dir::Run;
 use dyno_archive::plan::{
     Arrivals, Backend, Conditions, Limits, Order, Plan, Priority, Request, Segment, Step, StopRule,
     Workload,
 };
-use dyno_archive::start::cpu_list_text;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::{Interrupts, Supervision};
 use dyno_report::budget::differences;

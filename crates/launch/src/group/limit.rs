@@ -5,8 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use dyno_archive::cpus::cpu_list_text;
 use dyno_archive::plan::Limits;
-use dyno_archive::start::{LimitKind, LimitReadBack, cpu_list_text};
+use dyno_archive::start::{LimitKind, LimitReadBack};
 use dyno_observer::cgroup::Group;
 
 /// Period of a CPU quota, the kernel's default.

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use dyno_archive::cpus::{AllowedCpus, cpu_list_text};
 use dyno_archive::plan::{Arm, Conditions, Limits, Placement};
 use dyno_archive::probe::Probe;
 use dyno_archive::start::{
     Failure, FailureKind, LimitKind, LimitReadBack, NewFiles, PADDING, PartStart, Startup,
-    allowed_cpus, cpu_list_text,
 };
 use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::client::ProbeClient;
@@ -420,7 +420,7 @@ impl Settings {
     ) -> Result<Settings, String> {
         let definition = recipe.definition;
         let placement = Placement { subject: recipe.cpus.to_vec(), generator: Vec::new() };
-        let cpus = allowed_cpus(&record.limits, &placement, recipe.limits);
+        let cpus = AllowedCpus::new(&record.limits, &placement, recipe.limits).count;
         let mut placeholders =
             placeholder_values(cpus, definition, recipe.out, ports, &workspace.work);
         placeholders.0.push(("name".into(), record.name.clone()));

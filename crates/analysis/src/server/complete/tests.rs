@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use dyno_archive::cpus::AllowedCpus;
 use dyno_archive::host::HostUse;
 use dyno_archive::sample::{
     CgroupUse, EndedThreads, Party, PartyUse, ProcessUse, SchedulerRecord, StateTimes, ThreadState,
@@ -69,7 +70,7 @@ fn record(samples: Vec<Sample>) -> LoadRecord {
 }
 
 fn used(samples: Vec<Sample>) -> ServerUse {
-    server_use(&record(samples), Party::SUBJECT, 1.0)
+    server_use(&record(samples), Party::SUBJECT, &AllowedCpus::any(1.0))
 }
 
 /// Returns the use of a server whose two connection threads end right before the last sample.

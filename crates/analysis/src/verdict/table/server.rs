@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dyno_archive::host::HostUse;
 use dyno_archive::load::TcpCounters;
-use dyno_archive::machine::{HeatUse, OtherUse};
+use dyno_archive::machine::{CpuUse, HeatUse, OtherUse};
 use dyno_archive::probe::{Probe, RefusedProbe};
 use dyno_archive::runtime::RuntimeReading;
 use dyno_archive::sample::{CgroupUse, NetworkUse, Party, PartyUse};
@@ -352,7 +352,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
-        message: "waited 0.10 s for a CPU in 1.00 s. Other programs used 0.30 s of this machine's",
+        message: "waited 0.10 s for a CPU in 1.00 s. Other programs used those CPUs for up to",
         evidence: r#"{"run_delay_s": 0.100000001, "others_cpu_s": 0.3}"#,
         trigger: |w| w.set_server_threads(&[(500 * MS, 100 * MS + 1)], 300 * MS),
         near_miss: |w| w.set_server_threads(&[(500 * MS, 100 * MS)], 300 * MS),
@@ -361,10 +361,20 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::ServerStarved,
         severity: Severity::Warning,
-        message: "Other programs used 0.25 s",
+        message: "used those CPUs for up to 0.25 s",
         evidence: r#"{"others_cpu_s": 0.25}"#,
         trigger: |w| set_others(w, 250 * MS),
         near_miss: |w| set_others(w, 250 * MS - 1),
+        near_miss_severity: None,
+    },
+    // On the server's own CPU, other programs used at most the time that it did not use itself.
+    Case {
+        code: Code::ServerStarved,
+        severity: Severity::Warning,
+        message: "used those CPUs for up to 0.25 s",
+        evidence: r#"{"others_cpu_s": 1.2, "others_on_its_cpus_s": 0.25}"#,
+        trigger: |w| set_busy_server_cpu(w, 750 * MS),
+        near_miss: |w| set_busy_server_cpu(w, 750 * MS - 1),
         near_miss_severity: None,
     },
     Case {
@@ -616,6 +626,13 @@ fn double_window(w: &mut TrialWorld) {
 }
 
 /// Sets a server that waits for its 2.5 CPUs, and the CPU time that other programs used.
+/// Sets the time for which the server's CPU was busy. Other programs used 1.2 s of all CPUs.
+fn set_busy_server_cpu(w: &mut TrialWorld, busy_ns: u64) {
+    set_others(w, 1200 * MS);
+    w.cpu_ids = vec![0];
+    w.machine().remaining_cpus = vec![CpuUse { busy_ns, ..CpuUse::default() }];
+}
+
 fn set_others(w: &mut TrialWorld, others_ns: u64) {
     w.allowed_cpus = 2.5;
     w.set_server_threads(&[(500 * MS, 400 * MS)], others_ns);

@@ -1,6 +1,7 @@
 //! The default world of the tests: one second of load and its server, as an archive records them.
 //! Cases change it, so that each shows only what differs.
 
+use dyno_archive::cpus::AllowedCpus;
 use dyno_archive::drops::{PathUse, TrackingUse};
 use dyno_archive::host::{HostUse, LinkUse};
 use dyno_archive::interval::Interval;
@@ -55,6 +56,8 @@ pub(super) struct TrialWorld {
     pub(super) control: bool,
     pub(super) refuses: bool,
     pub(super) allowed_cpus: f64,
+    /// Numbers of the server's CPUs; none: not known.
+    pub(super) cpu_ids: Vec<u32>,
     pub(super) backends: Vec<BackendUse>,
     pub(super) start: StartRecord,
     pub(super) facts: Facts,
@@ -124,6 +127,7 @@ impl TrialWorld {
             control: false,
             refuses: false,
             allowed_cpus: 1.0,
+            cpu_ids: Vec::new(),
             backends: Vec::new(),
             start: fixture::warm_up(WarmUpEnd::Steady, 0, Some(60 * MS)),
             facts: Facts::default(),
@@ -156,7 +160,8 @@ impl TrialWorld {
     }
 
     fn server(&self) -> ServerUse {
-        server_use(&self.record, Party::SUBJECT, self.allowed_cpus)
+        let allowed = AllowedCpus { count: self.allowed_cpus, ids: self.cpu_ids.clone() };
+        server_use(&self.record, Party::SUBJECT, &allowed)
     }
 
     /// Counters of dropped packets during the load.
@@ -449,6 +454,7 @@ fn machine(busy_ns: &[u64]) -> MachineUse {
     MachineUse {
         length_ns: S,
         cpus: (4..).zip(busy_ns).map(cpu).collect(),
+        remaining_cpus: Vec::new(),
         bound: true,
         own_ns: busy_ns.iter().sum(),
         quota: None,
