@@ -16,6 +16,7 @@ use dyno_launch::network;
 use dyno_workload::{compile, request_values};
 
 use crate::files::Folder;
+use crate::plan::NO_STAMPS;
 use crate::{limits, load};
 
 /// Returns the load of a trial, sent to a listener.
@@ -107,7 +108,7 @@ fn stamps(observe: &BTreeSet<Probe>, driver: DriverKind) -> Result<Stamps, Strin
     match (observe.contains(&Probe::KernelStamps), driver) {
         (false, _) => Ok(Stamps::None),
         (true, DriverKind::Epoll) => Ok(Stamps::Kernel),
-        (true, DriverKind::Uring) => Err("only the driver epoll reads the kernel's stamps".into()),
+        (true, DriverKind::Uring) => Err(NO_STAMPS.into()),
     }
 }
 

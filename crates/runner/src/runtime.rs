@@ -212,7 +212,8 @@ fn parse(response: &[u8]) -> Result<BTreeMap<String, f64>, String> {
     };
     if let Some(invalid) = values.keys().find(|name| !is_name(name)) {
         return Err(format!(
-            "{invalid:?} in its statistics is not a name of lower-case letters, digits and `_`"
+            "the server's statistic {invalid:?}: its name must be 1 to 64 characters of a–z, 0–9 \
+             and `_`"
         ));
     }
     if values.len() > RUNTIME_VALUES {
@@ -262,7 +263,7 @@ mod tests {
             ("[1]", "not a JSON object of numbers"),
             ("{\"a\": \"b\"}", "not a JSON object of numbers"),
             ("{\"a\": 1e999}", "not a JSON object of numbers"),
-            ("{\"GC pauses\": 1}", "\"GC pauses\" in its statistics is not a name"),
+            ("{\"GC pauses\": 1}", "statistic \"GC pauses\": its name must be 1 to 64 characters"),
         ] {
             let error = parse(response.as_bytes()).unwrap_err();
             assert!(error.contains(words), "{response}: {error}");

@@ -123,8 +123,9 @@ pub(super) fn outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat>
     (share >= OUTAGE_SHARE && !is_generator_pause).then(|| {
         let message = format!(
             "The server was down: it sent no response for {} of the window, and requests failed \
-             meanwhile or have no response. The throughput is a mean of times with and without a \
-             server. Look for the reason in the server's log, and repeat the step.",
+             meanwhile or have no response. The throughput is an average over times with and \
+             without a running server. Look for the reason in the server's log, and repeat the \
+             step.",
             percent(share)
         );
         let evidence = json!({

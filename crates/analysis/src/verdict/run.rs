@@ -170,15 +170,15 @@ fn second_measurements(run: &Run) -> Option<Caveat> {
         .collect();
     let message = match trials.len() {
         0 => return None,
-        1 => {
-            "One step was measured again: another program used the machine meanwhile, heat slowed \
-             it, or the generator did not run. The second measurement counts in any case."
-                .to_string()
-        }
+        1 => "One step was measured again, because during the first measurement another program \
+             used the machine, heat slowed it, or the generator did not run. The second \
+             measurement is used, even if it was disturbed, too."
+            .to_string(),
         n => format!(
-            "{n} steps were measured again: another program used the machine meanwhile, heat \
-             slowed it, the generator did not run, or they shared a turn with such a step. The \
-             second measurement counts in any case."
+            "{n} steps were measured again, because during the first measurement another program \
+             used the machine, heat slowed it, or the generator did not run, or because they \
+             shared a turn with such a step. The second measurement is used, even if it was \
+             disturbed, too."
         ),
     };
     let mut message = format!("{message} The first is in the archive (`contaminated/`).");

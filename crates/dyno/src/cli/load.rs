@@ -285,8 +285,8 @@ pub struct LoadArgs {
     pub expect_json: Vec<String>,
     /// Fully check one in N responses [default: 100].
     ///
-    /// A full check covers headers, SHA-256, text and JSON. 1: every response. 0: one before the
-    /// load.
+    /// A full check covers headers, SHA-256, text and JSON. With 1, each response is fully checked.
+    /// With 0, only one response before the load is.
     #[arg(hide_short_help = true, long, value_name = "N", help_heading = "Response checks")]
     pub check_one_in: Option<u64>,
 
@@ -455,7 +455,7 @@ pub struct LoadArgs {
     /// Write the result to this file instead of standard output.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
-    /// Length of the intervals shown, streamed and kept; from 10ms.
+    /// Length of the intervals of progress, --stream and the result; at least 10ms.
     #[arg(
         hide_short_help = true,
         long,

@@ -45,11 +45,11 @@ impl ProfileArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProfileFormat {
-    /// A line for each stack, as FlameGraph, inferno and speedscope read them.
+    /// One line per stack, for flamegraph.pl and inferno.
     Collapsed,
     /// For `go tool pprof` and other readers of its format.
     Pprof,
-    /// For speedscope.
+    /// JSON for https://speedscope.app, with weights in nanoseconds.
     Speedscope,
     /// A flame graph on a page of its own.
     Html,

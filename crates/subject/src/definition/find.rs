@@ -141,7 +141,10 @@ impl Folders {
             for name in needs.into_iter().filter(|name| names.insert(name.clone())) {
                 definitions.push(self.backend(&name).map_err(|error| match error {
                     DefinitionError::NotFound(message) => {
-                        format!("{}, unless a suite gives one that name", one_line(&message))
+                        format!(
+                            "{}, unless the suite has a [[backends]] entry with that name",
+                            one_line(&message)
+                        )
                     }
                     DefinitionError::Invalid(error) => {
                         format!("its back end {name}: {error}")

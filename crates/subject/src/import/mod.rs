@@ -242,9 +242,9 @@ impl DefinitionWriter<'_> {
         let port = match self.port()? {
             Some(port) => {
                 self.remaining.push(format!(
-                    "It listens on port {port}, so only one start can run at a time, and no other \
-                     program may use the port. If its command accepts a port, write {{port}} there \
-                     and remove `port`."
+                    "The server listens on port {port}, so only one server process can run at a \
+                     time, and no other program may use the port. If its command accepts a port, \
+                     write {{port}} there and remove `port`."
                 ));
                 format!("port = {port}\n")
             }

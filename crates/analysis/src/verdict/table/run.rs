@@ -81,9 +81,10 @@ pub(super) const CASES: &[Case<RunWorld>] = &[
     Case {
         code: Code::DoneAgain,
         severity: Severity::Info,
-        message: "One step was measured again: another program used the machine meanwhile, heat \
-                  slowed it, or the generator did not run. The second measurement counts in any \
-                  case. The first is in the archive",
+        message: "One step was measured again, because during the first measurement another \
+                  program used the machine, heat slowed it, or the generator did not run. The \
+                  second measurement is used, even if it was disturbed, too. The first is in the \
+                  archive",
         evidence: r#"{"trials": [{"subject": "a", "workload": "w", "step": 0, "block": 0, "trial": 0}], "failed": 0}"#,
         trigger: |w| {
             w.run.header.plan.trials.push(Trial {

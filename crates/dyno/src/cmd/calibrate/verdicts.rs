@@ -199,7 +199,11 @@ impl Bench<'_> {
         );
         let environment = self.environment(&self.folder);
         self.shell(&command, &self.source, &environment, BUILD_DEADLINE)?.map_err(|problem| {
-            anyhow::anyhow!("testkit: cannot be built: {problem}\nhint: run `{command}` to see why")
+            anyhow::anyhow!(
+                "test server (testkit): cannot be built: {problem}\nhint: for all of its output, run \
+                 `{command}` in {}",
+                self.source.display()
+            )
         })?;
         let copies =
             [(target.join("release/testkit"), "testkit"), (std::env::current_exe()?, "dyno")];
