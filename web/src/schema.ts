@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 103c8a6b0b496d955ec89be3b6f48e0158261166033dd68edb9b01f4abba2cd5
+// Made by types.mjs from docs/schema/report.schema.json b54780bfa0f97a466ece29b7e3d51907436a93edd2c996735703947d404a41f5
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -3261,6 +3261,10 @@ export interface ServerUse {
    * program.
    */
   others_cpu_s: number | null;
+  /**
+   * At most so much of `others_cpu_s` was used on the CPUs on which the server may run.
+   */
+  others_on_its_cpus_s: number | null;
   page_faults_major: number | null;
   /**
    * Page faults that were served without, and with, reading from a disk; of threads that lived
