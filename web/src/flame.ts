@@ -169,7 +169,8 @@ class FlameGraph {
     const foundShare = this.isFound
       ? share(samplesFound(this.calls, this.isFound), this.flame.samples)
       : null;
-    this.foundNote.textContent = foundShare === null ? "" : `found in ${percent(foundShare)}`;
+    this.foundNote.textContent =
+      foundShare === null ? "" : `matches: ${percent(foundShare)} of samples`;
   }
 
   private box(placedCall: PlacedCall, wide: number): HTMLElement {

@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json b54780bfa0f97a466ece29b7e3d51907436a93edd2c996735703947d404a41f5
+// Made by types.mjs from docs/schema/report.schema.json 11e97b244c9228a02ce2622de7711235b42a779ac66f36023887bd550e96dc3e
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -375,7 +375,7 @@ export interface Report {
   scaling: ScalingResult[];
   schema: string;
   /**
-   * Searches of each start for the highest rate that keeps the objective; empty unless a suite
+   * Searches of each start for the highest rate that meets the objective; empty unless a suite
    * has `rate = "find"`.
    */
   searches: SearchResult[];
@@ -403,7 +403,7 @@ export interface Report {
   wire: WireResult[];
 }
 /**
- * The rates between which an arm stops keeping the objective with a workload, over one kind of
+ * The rates between which an arm stops meeting the objective with a workload, over one kind of
  * connection. A rate is decided by most of its repeats, because one may be wrong by chance.
  */
 export interface Bracket {
@@ -462,7 +462,7 @@ export interface Bracket {
 export interface RateVotes {
   kept: Votes;
   /**
-   * The missed or unknown condition of the first repeat that did not keep the objective.
+   * The missed or unknown condition of the first repeat that did not meet the objective.
    */
   missed: string | null;
   rate_rps: number;
@@ -2124,7 +2124,7 @@ export interface SearchResult {
  */
 export interface CapacityResult {
   /**
-   * Whether a longer load kept the objective at `kept_rps`, too.
+   * Whether a longer load met the objective at `kept_rps`, too.
    */
   confirmed: boolean;
   /**
@@ -2143,7 +2143,7 @@ export interface CapacityResult {
    */
   failures_at_any_rate: FailureShares | null;
   /**
-   * Length of the longest load that kept the objective at `kept_rps`, seconds. `None`: no
+   * Length of the longest load that met the objective at `kept_rps`, seconds. `None`: no
    * such load.
    */
   holds_s: number | null;
@@ -2156,7 +2156,7 @@ export interface CapacityResult {
    */
   kept_by: Votes;
   /**
-   * The highest rate at which all requests together kept the objective, below all at which they
+   * The highest rate at which all requests together met the objective, below all at which they
    * did not; requests per second. `None`: none did.
    */
   kept_rps: number | null;

@@ -72,7 +72,7 @@ pub struct Report {
     /// Rates between which each arm stops meeting the suite's objective; empty without an objective
     /// or open loops.
     pub brackets: Vec<Bracket>,
-    /// Searches of each start for the highest rate that keeps the objective; empty unless a suite
+    /// Searches of each start for the highest rate that meets the objective; empty unless a suite
     /// has `rate = "find"`.
     pub searches: Vec<SearchResult>,
     /// HTTP/2 compared with HTTP/1.1, server by server; empty unless a suite has the same requests

@@ -140,7 +140,7 @@ impl Plan {
 
     /// Removes arms from the duet that do not take part in the run. If only one arm remains, it is
     /// loaded alone.
-    pub fn settle_duet(&mut self) {
+    pub fn remove_unavailable_from_duet(&mut self) {
         let duet: BTreeSet<usize> =
             self.duet.iter().copied().filter(|arm| self.takes_part(*arm)).collect();
         self.duet = if duet.len() > 1 { duet } else { BTreeSet::new() };
@@ -586,7 +586,7 @@ pub struct ReportOptions {
     pub objective: Option<Objective>,
 }
 
-/// A search for the highest rate that keeps the objective of [`ReportOptions`].
+/// A search for the highest rate that meets the objective of [`ReportOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Search")]
 pub struct SearchOptions {

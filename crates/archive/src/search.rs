@@ -1,11 +1,11 @@
-//! Records a search for the highest rate that keeps the objective. Its loads are not in the plan,
+//! Records a search for the highest rate that meets the objective. Its loads are not in the plan,
 //! because each rate depends on the result before it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::LoadRecord;
 
-/// Loads of the search for the highest rate that keeps the objective, after a closed-loop trial and
+/// Loads of the search for the highest rate that meets the objective, after a closed-loop trial and
 /// over as many connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchRecord {

@@ -92,7 +92,7 @@ impl Progress {
                 self.set_message(&format!("{} · sampling stacks", describe_step(plan, *trial)));
             }
             RunEvent::Searched { trial, tried } => {
-                let verdict = if tried.kept { "kept" } else { "missed" };
+                let verdict = if tried.kept { "met" } else { "missed" };
                 let rate = number(tried.rate_rps);
                 self.set_message(&format!(
                     "{} · searching the rate: {rate}/s {verdict}",

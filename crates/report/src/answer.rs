@@ -465,8 +465,13 @@ fn ties(report: &Report) -> Option<String> {
 fn lower_bounds_sentence(names: &[String]) -> Option<String> {
     match names {
         [] => None,
-        [name] => Some(format!("The peak of {name} is a lower bound.")),
-        names => Some(format!("The peaks of {} are lower bounds.", list(names))),
+        [name] => {
+            Some(format!("The peak of {name} is a lower bound: the real peak may be higher."))
+        }
+        names => Some(format!(
+            "The peaks of {} are lower bounds: the real peaks may be higher.",
+            list(names)
+        )),
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) const HEAD: [&str; 7] = [
     "Subject",
     "Workload",
     "Connections",
-    "Kept up to, requests/s",
+    "Objective met up to, requests/s",
     "Missed at",
     "Over repeats",
     "Rates",
@@ -51,7 +51,7 @@ fn is_without_starts(bracket: &Bracket) -> bool {
     bracket.rates.is_empty() && bracket.searched.is_none_or(|search| search.failed_starts == 0)
 }
 
-/// Reason why it is unknown whether rates above `above_rps` keep the objective.
+/// Reason why it is unknown whether rates above `above_rps` meet the objective.
 fn undecided_reason(bracket: &Bracket, above_rps: f64) -> String {
     if let Some(SearchCounts { starts, failed_starts: failed @ 1.., .. }) = bracket.searched {
         return format!("{failed} of {} starts failed", starts + failed);
@@ -72,7 +72,7 @@ fn connections_text(connections: u32, streams: u32, pipeline: u32, pass: u32) ->
     format!("{connections}{factor}{pass}")
 }
 
-/// Summarises searches: `searched: 92 loads in 3 starts, 1 of them not settled, kept for 20 s`.
+/// Summarises searches: `searched: 92 loads in 3 starts, 1 of them not settled, holding for 20 s`.
 fn search_text(searched: &SearchCounts) -> String {
     let SearchCounts { starts, failed_starts, loads, settled, holds_s, .. } = searched;
     let (loads, by) = (plural(*loads as u64, "load"), plural(*starts as u64, "start"));
@@ -80,7 +80,7 @@ fn search_text(searched: &SearchCounts) -> String {
     let unsettled =
         if unsettled > 0 { format!(", {unsettled} of them not settled") } else { String::new() };
     let duration =
-        holds_s.map_or_else(String::new, |seconds| format!(", kept for {} s", length(seconds)));
+        holds_s.map_or_else(String::new, |seconds| format!(", holding for {} s", length(seconds)));
     let failed = match failed_starts {
         0 => String::new(),
         failed => format!(", {} failed", plural(*failed as u64, "more start")),
@@ -94,7 +94,7 @@ pub(crate) const SEARCH_HEAD: [&str; 7] = [
     "Workload",
     "Connections",
     "Repeat",
-    "Kept up to, requests/s",
+    "Objective met up to, requests/s",
     "Missed at",
     "Missed condition",
 ];
@@ -188,10 +188,10 @@ pub(crate) fn sentence(report: &Report) -> Option<String> {
         |id: &str| report.subjects.iter().any(|subject| subject.id == id && subject.control);
     let brackets = report.brackets.iter().filter(|bracket| !is_control(&bracket.subject));
     let texts: Vec<String> = brackets.filter_map(bracket_text).collect();
-    (!texts.is_empty()).then(|| format!("Rates that keep {objective}: {}.", texts.join(", ")))
+    (!texts.is_empty()).then(|| format!("Rates that meet {objective}: {}.", texts.join(", ")))
 }
 
-/// Describes the rates at which a subject keeps the objective. `None`: no rate was offered to the
+/// Describes the rates at which a subject meets the objective. `None`: no rate was offered to the
 /// subject.
 fn rate_range(bracket: &Bracket) -> Option<String> {
     Some(match (bracket.kept_rps, bracket.missed_rps) {
@@ -242,19 +242,21 @@ fn shares_sentence(first: &MeasuredFirst) -> String {
     )
 }
 
-pub(crate) const NOTE: &str = "A rate is kept if most of its repeats kept the objective. It \
-                                    counts if it is below all rates that were missed. Over \
+pub(crate) const NOTE: &str = "A rate meets the objective if most of its repeats do. Shown is \
+                                    the highest such rate below all rates that miss it. Over \
                                     repeats: the 95 % interval of the rate that each repeat alone \
-                                    keeps. With fewer than five repeats: each value. The end of \
-                                    each row shows how many repeats kept each rate. A searched \
-                                    rate is the median over starts, each with its own search.";
+                                    reached. With fewer than five repeats: each value. The end of \
+                                    each row shows how many repeats met the objective at each \
+                                    rate. A searched rate is the median over starts, each with its \
+                                    own search.";
 
 pub(crate) const SEARCHES_NOTE: &str = "One search per start, by open loops of the suite's \
                                              duration over the connections of the closed loop \
                                              before it. All requests of a rate's loads together \
-                                             decide the rate. A load about ten times as long \
-                                             decides the kept rate. In parentheses: how many loads \
-                                             agree by themselves. report.json has each load.";
+                                             decide whether the rate meets the objective. A load \
+                                             about ten times as long confirms the highest such \
+                                             rate. In parentheses: how many loads agree by \
+                                             themselves. report.json has each load.";
 
 #[cfg(test)]
 mod tests {

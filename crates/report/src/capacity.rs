@@ -5,11 +5,11 @@ use dyno_analysis::capacity::{CapacityResult, CapacityTrial, FailureShares, Vote
 use crate::format::{count, length, micros, number, or_dash, plural};
 use crate::terminal;
 
-/// Formats one load of a search: `  41,000/s  p50 310 µs  p99 2.10 ms  kept`.
+/// Formats one load of a search: `  41,000/s  p50 310 µs  p99 2.10 ms  met`.
 #[must_use]
 pub fn line(trial: &CapacityTrial) -> String {
     let verdict = match &trial.missed {
-        None => "kept".into(),
+        None => "met".into(),
         Some(reason) if trial.too_short => format!("unknown: {reason}"),
         Some(reason) => format!("missed: {reason}"),
     };
@@ -31,7 +31,7 @@ pub fn confirming(rate_rps: f64, seconds: f64) -> String {
     ))
 }
 
-/// States for how long the rate is known to keep the objective. `None`: no rate was found.
+/// States for how long the rate is known to meet the objective. `None`: no rate was found.
 fn duration_note(result: &CapacityResult) -> Option<String> {
     let (kept, seconds) = (number(result.kept_rps?), length(result.holds_s?));
     if result.confirmed {
@@ -59,7 +59,7 @@ pub fn text(result: &CapacityResult) -> String {
         let loads = plural(votes.loads as u64, "load");
         Some(format!("{} of {loads} at {}/s {verb} it", votes.agree, number(rate?)))
     };
-    let kept = votes_text(result.kept_rps, result.kept_by, "kept");
+    let kept = votes_text(result.kept_rps, result.kept_by, "met");
     let missed = votes_text(result.missed_rps, result.missed_by, "missed");
     let basis: Vec<String> = [kept, missed].into_iter().flatten().collect();
     let loads = format!("{} in all", plural(result.trials.len() as u64, "load"));
@@ -113,19 +113,19 @@ pub fn text(result: &CapacityResult) -> String {
     lines.iter().map(|line| format!("{}\n", terminal::escape_line(line))).collect()
 }
 
-/// First line: the highest rate that kept the objective.
+/// First line: the highest rate that met the objective.
 fn outcome_line(result: &CapacityResult) -> String {
     match (result.kept_rps, result.missed_rps) {
         (Some(kept), Some(missed)) => {
             format!(
-                "  {} kept up to {}–{} requests/s",
+                "  {} met up to {}–{} requests/s",
                 result.objective,
                 number(kept),
                 number(missed)
             )
         }
         (Some(kept), None) => {
-            format!("  {} kept at every rate, up to {} requests/s", result.objective, number(kept))
+            format!("  {} met at every rate, up to {} requests/s", result.objective, number(kept))
         }
         (None, Some(missed)) => {
             format!(
@@ -135,7 +135,7 @@ fn outcome_line(result: &CapacityResult) -> String {
             )
         }
         (None, None) if result.failures_at_any_rate.is_some() => {
-            format!("  {}: no kept rate is known", result.objective)
+            format!("  {}: no rate that meets it is known", result.objective)
         }
         (None, None) if result.trials.is_empty() => {
             format!("  {}: nothing was measured", result.objective)
@@ -165,8 +165,8 @@ fn failures_note(shares: &FailureShares) -> String {
         format!("{} of {} requests", count(shares.failed_below), count(shares.requests_below));
     format!(
         "  ! Incorrect or missing responses missed the objective. They are not shown to be rarer \
-         at lower rates: {lower} there, {} of {} at higher rates. No kept rate is known. Check one \
-         response with curl, then fix the server or the expectation.",
+         at lower rates: {lower} there, {} of {} at higher rates. No rate that meets it is known. \
+         Check one response with curl, then fix the server or the expectation.",
         count(shares.failed_above),
         count(shares.requests_above)
     )
@@ -233,7 +233,7 @@ mod tests {
         let mut result = settled();
         assert_eq!(
             text(&result),
-            "  p99<5ms kept up to 1,000–1,020 requests/s\n  2 of 2 loads at 1,000/s kept it, 1 of \
+            "  p99<5ms met up to 1,000–1,020 requests/s\n  2 of 2 loads at 1,000/s met it, 1 of \
              2 loads at 1,020/s missed it; 4 loads in all\n  A load of 20 s at 1,000 requests/s \
              confirmed it.\n"
         );
@@ -287,7 +287,7 @@ mod tests {
         });
         let output = text(&result);
         assert!(
-            output.starts_with("  p99<5ms: no kept rate is known\n  4 loads in all\n"),
+            output.starts_with("  p99<5ms: no rate that meets it is known\n  4 loads in all\n"),
             "{output}"
         );
         assert!(

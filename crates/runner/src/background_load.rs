@@ -30,29 +30,23 @@ pub(crate) fn run_while_loaded<T: Send>(
     let load = dyno_archive::plan::Load { duration_ns: 0, requests: None, ..spec.load.clone() };
     let spec = LoadSpec { load, ..spec.clone() };
     let response_counts = ResponseCounts::new(spec.threads());
-    let has_measurement_ended = AtomicBool::new(false);
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let measurement = scope.spawn(|| {
-            let is_ended =
-                || interrupts.count() > 0 || has_measurement_ended.load(Ordering::Acquire);
+            let is_ended = || interrupts.count() > 0 || is_over.load(Ordering::Acquire);
             let result = wait_for_responses(&response_counts, &is_ended).and_then(|()| {
                 wait(Duration::from_nanos(spec.load.warmup_ns), &is_ended);
                 measure(&response_counts, &is_ended)
             });
-            has_measurement_ended.store(true, Ordering::Release);
+            is_over.store(true, Ordering::Release);
             result
         });
         let record = load::run(
             &spec,
-            &mut Watcher {
-                response_counts: &response_counts,
-                has_measurement_ended: &has_measurement_ended,
-                interrupts,
-            },
+            &mut Watcher { response_counts: &response_counts, is_over: &is_over, interrupts },
         );
-        // Set here as well: if the load could not begin, the measurement must not wait for
-        // responses.
-        has_measurement_ended.store(true, Ordering::Release);
+        // If the load could not begin, the measurement must not wait for responses.
+        is_over.store(true, Ordering::Release);
         let result = measurement.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         match record?.server_failure {
             Some(failure) => Err(failure),
@@ -71,9 +65,9 @@ pub(crate) fn count_calls(
     response_counts: &[&ResponseCounts],
     stop: &mpsc::Receiver<()>,
 ) -> Result<(), String> {
-    let mut wait =
+    let mut is_stopped_after =
         |pause| !matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout));
-    counter.run(&|load| Some(response_counts[load].total()), &mut wait)
+    counter.run(&|load| Some(response_counts[load].total()), &mut is_stopped_after)
 }
 
 /// Waits until the server responds. A load without responses has no results.
@@ -99,7 +93,7 @@ fn wait(length: Duration, is_ended: &IsEnded<'_>) {
 /// Ends the load once the measurement is done.
 struct Watcher<'a> {
     response_counts: &'a Arc<ResponseCounts>,
-    has_measurement_ended: &'a AtomicBool,
+    is_over: &'a AtomicBool,
     interrupts: &'a Interrupts,
 }
 
@@ -109,8 +103,7 @@ impl Watch for Watcher<'_> {
     }
 
     fn stop(&mut self) -> Option<LoadStopReason> {
-        let is_ended =
-            self.interrupts.count() > 0 || self.has_measurement_ended.load(Ordering::Acquire);
+        let is_ended = self.interrupts.count() > 0 || self.is_over.load(Ordering::Acquire);
         is_ended.then_some(LoadStopReason::Stopped)
     }
 }

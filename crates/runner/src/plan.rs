@@ -250,8 +250,8 @@ fn driver(requested: Option<DriverKind>, observe: &BTreeSet<Probe>) -> Result<Dr
     }
 }
 
-pub(crate) const NO_STAMPS: &str = "driver \"uring\": cannot read the kernel's timestamps\nhint: use \
-                         \"epoll\", or leave out the probe `kernel_stamps`";
+pub(crate) const NO_STAMPS: &str = "driver \"uring\": cannot read the kernel's timestamps\nhint: \
+                                    use \"epoll\", or leave out the probe `kernel_stamps`";
 
 /// The subjects of a suite that are to be run, with their definitions.
 struct ChosenSubjects {

@@ -1,4 +1,4 @@
-//! Finds the two planned rates of a suite between which each server stops keeping the objective.
+//! Finds the two planned rates of a suite between which each server stops meeting the objective.
 //!
 //! Repeats vote per rate, because a single repeat may be wrong by chance.
 
@@ -16,7 +16,7 @@ use crate::grid::{Cell, Grid};
 use crate::subject::{SubjectFailure, SubjectResult};
 use crate::trial::TrialResult;
 
-/// The rates between which an arm stops keeping the objective with a workload, over one kind of
+/// The rates between which an arm stops meeting the objective with a workload, over one kind of
 /// connection. A rate is decided by most of its repeats, because one may be wrong by chance.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Bracket {
@@ -74,11 +74,11 @@ pub struct SearchCounts {
 pub struct RateVotes {
     pub rate_rps: f64,
     pub kept: Votes,
-    /// The missed or unknown condition of the first repeat that did not keep the objective.
+    /// The missed or unknown condition of the first repeat that did not meet the objective.
     pub missed: Option<String>,
 }
 
-/// Verdicts of the repeats of a cell: whether each kept the objective, and its missed condition.
+/// Verdicts of the repeats of a cell: whether each met the objective, and its missed condition.
 #[derive(Default)]
 struct Repeats {
     by_block: Vec<(u32, ObjectiveVerdict)>,
@@ -102,7 +102,7 @@ impl Repeats {
         2 * self.kept_count() > self.decided_count()
     }
 
-    /// Whether fewer than half of the repeats kept the objective. With exactly half, the rate is
+    /// Whether fewer than half of the repeats met the objective. With exactly half, the rate is
     /// neither kept nor missed.
     fn is_missed(&self) -> bool {
         2 * self.kept_count() < self.decided_count()
@@ -421,7 +421,7 @@ mod tests {
         assert_eq!(found(&[rate(300.0, short()), rate(4000.0, missed)]), (None, Some(4000.0)));
     }
 
-    /// Five starts of a server at 1,000/s, which all keep the objective.
+    /// Five starts of a server at 1,000/s, which all meet the objective.
     fn five_starts() -> Run {
         let server = Subject { name: "a".into(), title: "a".into(), ..Subject::default() };
         let mut run = fixture::blocks_of(vec![server], 5, |_, _| 1000);

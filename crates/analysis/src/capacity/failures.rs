@@ -78,7 +78,7 @@ pub(super) fn common_failures(
         return None;
     }
     let counts = |trial: &CapacityTrial| FailureCounts::new(trial.error_share, trial.requests);
-    // If no rate kept the objective, the lowest rate is compared with all others.
+    // If no rate met the objective, the lowest rate is compared with all others.
     let is_below = |trial: &&CapacityTrial| match bounds.kept_rps {
         Some(kept) => trial.rate_rps <= kept,
         None => trial.rate_rps <= missed_rps,

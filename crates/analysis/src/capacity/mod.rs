@@ -1,4 +1,4 @@
-//! Capacity: the highest rate of requests at which a server keeps an objective.
+//! Capacity: the highest rate of requests at which a server meets an objective.
 
 mod brackets;
 mod due;
@@ -35,7 +35,7 @@ pub struct CapacityResult {
     pub schema: &'static str,
     /// The objective as it was given.
     pub objective: String,
-    /// The highest rate at which all requests together kept the objective, below all at which they
+    /// The highest rate at which all requests together met the objective, below all at which they
     /// did not; requests per second. `None`: none did.
     pub kept_rps: Option<f64>,
     /// The lowest rate at which they missed it. `None`: none did.
@@ -46,9 +46,9 @@ pub struct CapacityResult {
     /// Whether the two lie as close to each other as was asked, and no longer load has contradicted
     /// the first.
     pub settled: bool,
-    /// Whether a longer load kept the objective at `kept_rps`, too.
+    /// Whether a longer load met the objective at `kept_rps`, too.
     pub confirmed: bool,
-    /// Length of the longest load that kept the objective at `kept_rps`, seconds. `None`: no
+    /// Length of the longest load that met the objective at `kept_rps`, seconds. `None`: no
     /// such load.
     pub holds_s: Option<f64>,
     /// Result of all requests at each of the two rates. `None`: no such rate.

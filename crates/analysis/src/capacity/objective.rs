@@ -126,7 +126,7 @@ fn is_saturated(load: &LoadResult) -> bool {
     is_full || load.keeps_up() == Some(false)
 }
 
-/// Decides whether a load kept an objective.
+/// Decides whether a load met an objective.
 #[must_use]
 pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
     if load.exchanges.due() == 0 {
@@ -172,7 +172,7 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
         }
         None => {}
     }
-    // A load that is not valid does not keep an objective.
+    // A load that is not valid does not meet an objective.
     let is_invalid = |caveat: &&Caveat| caveat.severity == Severity::Invalid;
     let invalid = load.caveats.iter().find(is_invalid);
     match (invalid, too_short) {

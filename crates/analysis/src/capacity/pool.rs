@@ -33,7 +33,7 @@ impl Pool {
         self.0.push(PooledLoad { result, times, missing, is_limited_by_generator });
     }
 
-    /// Returns the result of all requests, and whether they keep the objective; `None`: no loads.
+    /// Returns the result of all requests, and whether they meet the objective; `None`: no loads.
     pub(super) fn verdict(&self, objective: &Objective) -> Option<(LoadResult, ObjectiveVerdict)> {
         let result = combine(&self.counted_loads())?;
         let verdict = judge(objective, &result);

@@ -62,7 +62,7 @@ impl RateSearch {
     }
 
     /// Records a load, and returns its own verdict. The search decides by all requests at that
-    /// rate. `confirms`: a longer load, which has to keep the objective by itself, too.
+    /// rate. `confirms`: a longer load, which has to meet the objective by itself, too.
     pub fn take(
         &mut self,
         (rate_rps, confirms): (f64, bool),

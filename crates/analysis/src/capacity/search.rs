@@ -1,4 +1,4 @@
-//! Searches the highest rate that keeps an objective, as a pure state machine: it returns the next
+//! Searches the highest rate that meets an objective, as a pure state machine: it returns the next
 //! rate and takes the outcome of each load.
 //!
 //! The search follows Multiple Loss Ratio search of FD.io (draft-ietf-bmwg-mlrsearch). Few loads
@@ -28,7 +28,7 @@ pub struct CapacitySearch {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Width(pub f64);
 
-/// Whether a load kept the objective.
+/// Whether a load met the objective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrialVerdict {
     Kept,
@@ -61,7 +61,7 @@ pub enum SearchStep {
 /// Bounds of the capacity, requests per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CapacityBounds {
-    /// The highest rate that kept the objective below all that missed it; `None`: no rate kept it.
+    /// The highest rate that met the objective below all that missed it; `None`: no rate kept it.
     pub kept_rps: Option<f64>,
     /// The lowest rate that missed the objective; `None`: no rate missed it.
     pub missed_rps: Option<f64>,
@@ -84,9 +84,9 @@ impl CapacityBounds {
 #[derive(Clone, Copy, Debug, Default)]
 struct RateOutcomes {
     loads: u32,
-    /// Number of loads that keep the objective by themselves.
+    /// Number of loads that meet the objective by themselves.
     kept_loads: u32,
-    /// Whether all requests at this rate together keep the objective.
+    /// Whether all requests at this rate together meet the objective.
     is_kept: bool,
     /// Result of a longer load; `None`: no longer load ran.
     confirmed: Option<bool>,
@@ -116,7 +116,7 @@ const STAGES: [Stage; 3] = [
     Stage { loads: 3, times_width: 1.0 },
 ];
 
-/// Loads that decide about a rate at which half or more of the loads keep the objective, and all
+/// Loads that decide about a rate at which half or more of the loads meet the objective, and all
 /// requests together do not.
 const SPOILT_LOADS: u32 = 10;
 
@@ -432,7 +432,7 @@ mod tests {
         }
     }
 
-    /// Near the edge a load keeps the objective by chance, and one load in twenty has a stall that
+    /// Near the edge a load meets the objective by chance, and one load in twenty has a stall that
     /// the machine caused.
     #[test]
     fn search_tolerates_loads_that_are_wrong_by_chance() {
@@ -505,7 +505,7 @@ mod tests {
                 "{loads}, {longer}"
             );
         }
-        // No longer load keeps the objective at any rate.
+        // No longer load meets the objective at any rate.
         let load =
             |rate: f64, seconds: f64| if seconds > 2.0 || rate > 1000.0 { MISSED } else { KEPT };
         let (found, _, longer) = search(CapacitySearch::new(400.0, Width(0.02)), load);

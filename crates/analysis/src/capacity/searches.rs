@@ -42,7 +42,7 @@ pub struct SearchResult {
     pub result: CapacityResult,
 }
 
-/// Share of a closed loop's throughput at which a search begins. Most servers keep an objective at
+/// Share of a closed loop's throughput at which a search begins. Most servers meet an objective at
 /// this rate, and the search needs few loads from there.
 const START_SHARE: f64 = 0.5;
 

@@ -87,7 +87,7 @@ pub struct LoadArgs {
     /// and 1k@10s,1k..5k@30s,5k are stretches of given lengths.
     #[arg(short, long, value_name = "RATE", allow_negative_numbers = true, help_heading = "Load")]
     pub rate: Option<String>,
-    /// Find the highest rate that keeps an objective: 'p99<5ms'.
+    /// Find the highest rate that meets an objective: 'p99<5ms'.
     ///
     /// The objective may have several conditions: 'p99<5ms,errors<0.1%'. It knows p50 to p99.99,
     /// max and mean of the response time, and errors. Open loops of 2 s each (-d) are made until

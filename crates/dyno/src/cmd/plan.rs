@@ -174,7 +174,7 @@ fn describe_search(plan: &Plan) -> Option<String> {
     let (search, objective) = (plan.search?, plan.report.objective.as_ref()?);
     let width = percent(search.width);
     Some(format!(
-        "the highest rate that keeps {}, within {width}, after each closed loop of each start",
+        "the highest rate that meets {}, within {width}, after each closed loop of each start",
         objective.text
     ))
 }

@@ -96,7 +96,8 @@ fn begin(
     if suite.shares.is_empty() {
         return context.begin(suite, &overrides, supervision, progress, &check);
     }
-    let capacity_run = context.measure_first(&suite, &overrides, supervision, progress, &check)?;
+    let capacity_run =
+        context.measure_capacities(&suite, &overrides, supervision, progress, &check)?;
     let (mut planned, builds, dir) = context.begin(
         suite.with_capacities(&capacity_run.capacities)?,
         &overrides,
@@ -105,6 +106,7 @@ fn begin(
         &check,
     )?;
     planned.plan.measured_first = Some(capacity_run);
+    // The archive began with a plan that did not name the capacity run yet.
     dir.write_header(&RunHeader { plan: planned.plan.clone(), ..dir.header()? })?;
     Ok((planned, builds, dir))
 }
@@ -116,7 +118,7 @@ fn wait_for_quiet(args: &RunArgs, supervision: &Supervision<'_>) -> anyhow::Resu
 }
 
 /// Maximum number of repeats of the run that measures capacities.
-pub(super) const FIRST_REPEATS: u32 = 3;
+pub(super) const MAX_CAPACITY_REPEATS: u32 = 3;
 
 /// Folders and files that a run needs at its start.
 pub(super) struct RunContext<'a> {
@@ -141,17 +143,17 @@ impl<'a> RunContext<'a> {
 
     /// Measures the capacity of the slowest subject in closed loops, in a separate run. The rates
     /// of the suite are shares of this capacity.
-    fn measure_first(
+    fn measure_capacities(
         &self,
         suite: &SuiteFile,
         overrides: &Overrides,
         supervision: &Supervision<'_>,
         progress: &mut Progress,
-        check: &dyn Fn(&Plan) -> anyhow::Result<()>,
+        before_start: &dyn Fn(&Plan) -> anyhow::Result<()>,
     ) -> anyhow::Result<MeasuredFirst> {
         terminal::say(
-            "measuring the capacity of the slowest subject in closed loops: the rates are shares \
-             of it",
+            "measuring the capacity of the slowest subject in closed loops, because the suite's \
+             rates are shares of it",
         );
         // Mistakes in the plan are reported before the capacities are measured.
         self.plan(suite.clone(), overrides, supervision)?;
@@ -160,9 +162,10 @@ impl<'a> RunContext<'a> {
         suite.stop = None;
         // A capacity is the throughput of a server that runs alone.
         suite.duet = false;
-        let repeats = overrides.repeats.unwrap_or(suite.repeats).min(FIRST_REPEATS);
+        let repeats = overrides.repeats.unwrap_or(suite.repeats).min(MAX_CAPACITY_REPEATS);
         let overrides = Overrides { repeats: Some(repeats), ..overrides.clone() };
-        let (planned, builds, dir) = self.begin(suite, &overrides, supervision, progress, check)?;
+        let (planned, builds, dir) =
+            self.begin(suite, &overrides, supervision, progress, before_start)?;
         let ended = walk(&planned, &builds, &dir, supervision, progress)?;
         // The next builds and starts must not be bound to the generator's CPUs.
         dyno_launch::set_affinity(&self.cpus)?;
@@ -190,14 +193,14 @@ impl<'a> RunContext<'a> {
         overrides: &Overrides,
         supervision: &Supervision<'_>,
         progress: &mut Progress,
-        check: &dyn Fn(&Plan) -> anyhow::Result<()>,
+        before_start: &dyn Fn(&Plan) -> anyhow::Result<()>,
     ) -> anyhow::Result<PreparedRun> {
         let mut planned = self.plan(suite, overrides, supervision)?;
         // Absolute, because the run may be resumed from another folder.
         planned.plan.suite.path = std::path::absolute(self.path)?.display().to_string();
         let builds = build_all(&mut planned, self.cache, supervision, progress)?;
-        planned.plan.settle_duet();
-        check(&planned.plan)?;
+        planned.plan.remove_unavailable_from_duet();
+        before_start(&planned.plan)?;
         let dir = RunDir::create_among(self.runs, super::header(&planned.plan))?.lock()?;
         Ok((planned, builds, dir))
     }
@@ -224,7 +227,7 @@ fn capacities_of(
 ) -> anyhow::Result<MeasuredFirst> {
     let plan = &run.header.plan;
     let missing = missing_capacities(plan, report);
-    // Each cause has another remedy.
+    // One cause is reported at a time, because each has a different remedy.
     let first = missing.iter().min_by_key(|missing| missing.cause);
     if let Some(MissingCapacity { workload, subject, reason, cause }) = first {
         let is_similar = |other: &&MissingCapacity| other.cause == *cause;
@@ -234,21 +237,21 @@ fn capacities_of(
         others.dedup();
         let others = match others.is_empty() {
             true => String::new(),
-            false => format!(". The same holds for {}", others.join(", ")),
+            false => format!(". Also unknown: {}", others.join(", ")),
         };
         let reason = reason.lines().next().unwrap_or_default().trim_end_matches('.');
         let (problem, remedy) = match cause {
             MissingCause::GeneratorLimit => (
-                "the generator was the limit of",
+                "the generator was the limit",
                 "give the generator more CPUs (`cpuset` under `[limits]` names the servers')",
             ),
-            MissingCause::NoValidStep => ("has no valid closed-loop step of", "fix the subject"),
-            MissingCause::Excluded => ("too few valid repeats of", "run the suite again"),
+            MissingCause::NoValidStep => ("no closed-loop step of it is valid", "fix the subject"),
+            MissingCause::Excluded => ("too few repeats of it are valid", "run the suite again"),
         };
         anyhow::bail!(
-            "workload {workload:?}: {problem} {subject} ({reason}), so the capacity for its rates \
-             is unknown{others}\nhint: see the reasons with: dyno report {path}\nhint: {remedy}, \
-             or leave it out with --only"
+            "workload {workload:?}: the capacity of {subject}, of which the rates are shares, is \
+             unknown: {problem} ({reason}){others}\nhint: see the reasons with: dyno report \
+             {path}\nhint: {remedy}, or leave it out with --only"
         );
     }
     let capacities = slowest_subjects(plan, report);
@@ -258,8 +261,8 @@ fn capacities_of(
     };
     if let Some(unknown) = plan.trials.iter().filter(is_closed).find(|trial| !has_capacity(trial)) {
         anyhow::bail!(
-            "workload {:?}: has no valid closed-loop step, so the capacity for its rates is \
-             unknown\nhint: see the reasons with: dyno report {path}",
+            "workload {:?}: no closed-loop step is valid, so the capacity, of which the rates are \
+             shares, is unknown\nhint: see the reasons with: dyno report {path}",
             plan.workloads[unknown.workload].name
         );
     }

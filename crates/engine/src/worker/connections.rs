@@ -37,7 +37,7 @@ impl Worker {
             }
             CompletionKind::Received => self.on_received(conn, now, driver),
             CompletionKind::Eof if self.is_securing(conn) => {
-                self.handshake_failed(conn, reason::CLOSED, now, driver);
+                self.fail_handshake(conn, reason::CLOSED, now, driver);
             }
             // Without a close notify, the end may have been truncated by an attacker or a failure
             // (RFC 8446 §6.1).
@@ -48,7 +48,7 @@ impl Worker {
             CompletionKind::Reset => {
                 self.connections.closed_by_server += 1;
                 if self.is_securing(conn) {
-                    self.handshake_failed(conn, reason::RESET, now, driver);
+                    self.fail_handshake(conn, reason::RESET, now, driver);
                 } else {
                     self.fail(conn, Outcome::Reset, Outcome::Reset, now, driver);
                 }
@@ -81,7 +81,7 @@ impl Worker {
         slot.state = ConnectionState::Securing { since: now, connecting_since };
         match TlsSession::new(tls) {
             Ok(session) => slot.tls = Some(Box::new(session)),
-            Err(reason) => return self.handshake_failed(conn, &reason, now, driver),
+            Err(reason) => return self.fail_handshake(conn, &reason, now, driver),
         }
         // An empty read makes the session produce its first records.
         self.read_tls(conn, &mut [], now, driver);
@@ -110,7 +110,7 @@ impl Worker {
 
     /// Handles a connection that can now carry requests: sends those that waited for it.
     pub(super) fn on_established<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
-        self.count_attempt();
+        self.mark_slot_tried();
         self.connections_up += 1;
         let slot = &mut self.slots[conn as usize];
         slot.state = ConnectionState::Up;
@@ -119,6 +119,7 @@ impl Worker {
         self.refill(conn, now, driver);
     }
 
+    /// Handles the end of a TLS handshake: records it, and begins the protocol that it chose.
     pub(super) fn on_secured<D: Driver>(&mut self, conn: ConnId, now: Instant, driver: &mut D) {
         let slot = &self.slots[conn as usize];
         if let ConnectionState::Securing { since, .. } = slot.state {
@@ -146,7 +147,8 @@ impl Worker {
         matches!(self.slots[conn as usize].state, ConnectionState::Securing { .. })
     }
 
-    pub(super) fn handshake_failed<D: Driver>(
+    /// Ends a connection whose TLS handshake or session failed.
+    pub(super) fn fail_handshake<D: Driver>(
         &mut self,
         conn: ConnId,
         reason: &str,
@@ -162,7 +164,8 @@ impl Worker {
         self.fail(conn, Outcome::TlsError, Outcome::TlsError, now, driver);
     }
 
-    fn count_attempt(&mut self) {
+    /// A connection of a slot that had not been tried was established, or failed.
+    fn mark_slot_tried(&mut self) {
         self.untried_slots = self.untried_slots.saturating_sub(1);
     }
 
@@ -179,7 +182,7 @@ impl Worker {
         let state = self.slots[conn as usize].state;
         let failed_to_connect = state.is_opening();
         if failed_to_connect {
-            self.count_attempt();
+            self.mark_slot_tried();
         }
         if first.is_timeout() {
             self.connections.closed_by_us += 1;
@@ -194,15 +197,14 @@ impl Worker {
         if failed_to_connect || !lost_exchanges.is_empty() {
             *self.connection_failures.entry(first.name().into()).or_default() += 1;
         }
-        // The next connection takes the assigned requests, so a failure counts for the back-off
-        // even if only they are left.
+        // A failure lengthens the back-off even if no exchange was in flight: the assigned requests
+        // still need a connection in this slot.
         let slot = &mut self.slots[conn as usize];
         slot.failures +=
             u32::from(failed_to_connect || !lost_exchanges.is_empty() || !slot.assigned.is_empty());
         self.drop_connection(conn, driver);
         for (i, exchange) in lost_exchanges.iter().enumerate() {
-            // The failure had happened at the instant of the completion, or is our own decision at
-            // this instant.
+            // `now` is when the completion with the failure was read, or when we decided to close.
             self.on_exchange_end(conn, exchange, if i == 0 { first } else { others }, now, None);
         }
         if was_unused {

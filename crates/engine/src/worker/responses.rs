@@ -164,7 +164,7 @@ impl Worker {
                 // The alert must leave before the connection is closed.
                 driver.flush(&mut |conn, at| self.on_handed_over(conn, at));
                 self.connections.closed_by_us += 1;
-                self.handshake_failed(conn, &reason, now, driver);
+                self.fail_handshake(conn, &reason, now, driver);
             }
         }
     }

@@ -222,7 +222,7 @@ impl Worker {
     /// using them.
     fn end_broken_tls<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         while let Some(conn) = self.broken_tls.pop() {
-            self.handshake_failed(conn, "the session encrypts no more", now, driver);
+            self.fail_handshake(conn, "the session encrypts no more", now, driver);
         }
     }
 

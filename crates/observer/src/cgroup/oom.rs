@@ -1,4 +1,5 @@
-//! Reads the kills of a group's processes for lack of memory, and whose memory was exhausted.
+//! Reads how many processes of a control group the kernel killed for lack of memory, and whether
+//! the group's own limit was the reason.
 
 use std::path::Path;
 
@@ -18,6 +19,7 @@ impl Group {
     /// Reads the kills of the group's processes.
     #[must_use]
     pub fn oom_kills(&self) -> OomKills {
+        // Where both versions are mounted, the memory controller may be in version 1.
         let kills = self.v2.as_deref().map(read_v2).filter(|kills| kills.count > 0);
         let v1 = || self.v1.get("memory").map(|folder| read_v1(folder));
         kills.or_else(v1).unwrap_or_default()
@@ -33,13 +35,13 @@ fn read_v2(folder: &Path) -> OomKills {
     OomKills { count: count("oom_kill"), is_limit_reached: count("oom") > 0 }
 }
 
-/// Memory that may be left below a limit when a charge fails: a huge page of x86-64, and the pages
+/// A charge can fail while this much is left below the limit: a huge page of x86-64, and the pages
 /// that each CPU charges in advance.
 const UNCHARGED_BYTES: u64 = 4 << 20;
 
-/// Version 1 has no counter of OOM events. Of two equal limits the kernel charges `memsw` first,
-/// and newer kernels count no failures there (`track_failcnt` in mm/memcontrol.c), so the highest
-/// use is compared with the limit, too.
+/// Version 1 has no counter of OOM events, but it counts failed charges. If both limits are equal,
+/// the kernel charges `memsw` first, and newer kernels count no failures there (`track_failcnt` in
+/// mm/memcontrol.c). Therefore the highest use is compared with the limit, too.
 fn read_v1(folder: &Path) -> OomKills {
     let read = |name: &str| read_number(folder.join(name));
     let count = Keyed::read(folder.join("memory.oom_control")).get("oom_kill").unwrap_or(0);

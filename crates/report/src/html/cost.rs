@@ -287,11 +287,11 @@ fn prices_form(cost: Option<Cost>) -> Markup {
     };
     html! {
         form id="prices" hidden {
-            (input("cpu", "Price of a vCPU, an hour", cost.map(|cost| cost.per_vcpu_hour), None))
-            (input("gib", "of a GiB, an hour", cost.and_then(|cost| cost.per_gib_hour), None))
+            (input("cpu", "Price per vCPU-hour", cost.map(|cost| cost.per_vcpu_hour), None))
+            (input("gib", "Price per GiB-hour", cost.and_then(|cost| cost.per_gib_hour), None))
             (input(
                 "utilisation",
-                "used share of the CPUs",
+                "CPU utilisation (0–1)",
                 cost.and_then(|cost| cost.utilisation),
                 Some(1),
             ))

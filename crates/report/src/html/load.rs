@@ -151,7 +151,7 @@ fn objective(report: &Report) -> Markup {
         })
         .collect();
     html! {
-        h3 { "Rates that keep " (objective) } "\n"
+        h3 { "Rates that meet " (objective) } "\n"
         (table("sortable", &head, &rows))
         (note(brackets::NOTE))
         @if !report.searches.is_empty() {
@@ -165,8 +165,8 @@ const LEGEND: &str = "Dots: repeats. Line: the medians of valid steps. Bar: the 
                       step. The shape of a dot shows the limiter: ● the server's CPU, ▲ too few \
                       requests in flight, ■ the generator, ▼ something else that the server waits \
                       for, ◆ any other. Steps that are not valid are crossed out and not joined. \
-                      Hover them for the reason. Grey: the control, which shows the maximum of \
-                      this machine, the generator and the servers' limits.";
+                      Hover over one to see the reason. Grey: the control, which shows the \
+                      maximum of this machine, the generator and the servers' limits.";
 
 const OVER_TIME: &str = "One step, a line per repeat, by interval since the load began. Warm-up is \
                          shaded. Repeats that are not valid are pale.";

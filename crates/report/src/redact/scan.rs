@@ -126,23 +126,29 @@ fn name_at_end(text: &str) -> Option<Name<'_>> {
         .filter(|name| !name.text.is_empty())
 }
 
-/// Whether a name marks its value as a secret: certainly (`true`), or perhaps (`false`). `None`: it
-/// does not.
-fn secrecy(name: &Name<'_>, is_variable: bool, is_header: bool) -> Option<bool> {
+/// How certain it is that the value of a name is a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Secrecy {
+    Certain,
+    Possible,
+}
+
+/// Returns how certainly a name marks its value as a secret. `None`: it does not.
+fn secrecy(name: &Name<'_>, is_variable: bool, is_header: bool) -> Option<Secrecy> {
     let plain = without_escapes(&value::without_unicode_escapes(name.text));
     if is_secret(&plain) {
-        return Some(true);
+        return Some(Secrecy::Certain);
     }
     let is_capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    let is_perhaps = match name.before {
-        // Code in a sentence: `compare --undecided pass`.
+    let is_possible = match name.before {
+        // A quoted text with a blank is code, not a name: `compare --undecided pass`.
         _ if name.quote.is_some() => {
             let is_field =
                 is_secret_field(&plain) || plain.contains('-') && may_be_secret_header(&plain);
             is_field && !plain.contains(' ')
         }
         Some('?' | '&') => is_secret_parameter(&plain),
-        // A form in quotation marks.
+        // An HTML form body in quotation marks: `"pin=1234"`.
         Some('"' | '\'' | '`') if is_variable && is_secret_field(&plain) => true,
         _ if is_header => may_be_secret_header(&plain),
         // Parts of words do not count, as in AUTHOR.
@@ -153,7 +159,7 @@ fn secrecy(name: &Name<'_>, is_variable: bool, is_header: bool) -> Option<bool> 
         }
         _ => is_variable && plain.contains(['_', '-', '.']) && is_secret_field(&plain),
     };
-    is_perhaps.then_some(false)
+    is_possible.then_some(Secrecy::Possible)
 }
 
 /// Finds values after a secret name: `name=value`, `Name: value`, `"name": "value"`.
@@ -164,28 +170,29 @@ fn named_spans(text: &str) -> Vec<Span> {
 
 fn named_spans_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
     let (before, after) = (&text[..at], &text[at + 1..]);
-    let is_other_syntax = match is_colon {
+    let is_operator_or_url = match is_colon {
         true => after.starts_with("//") || after.starts_with([':', '=']) || before.ends_with(':'),
         // A comparison.
         false => before.ends_with([' ', '!', '<', '>']) && after.starts_with('='),
     };
     let Some(name) = Some(before.strip_suffix(':').unwrap_or(before))
-        .filter(|_| !is_other_syntax)
+        .filter(|_| !is_operator_or_url)
         .and_then(name_at_end)
     else {
         return Vec::new();
     };
+    // `:name => value`, as in Ruby.
     let after = after.strip_prefix('>').unwrap_or(after);
     let value = after.trim_start_matches([' ', '\t']);
     let is_spaced = value.len() < after.len();
     let is_bare = name.quote.is_none();
-    if is_colon && is_spaced && is_quotation(&name, value) {
+    if is_colon && is_spaced && is_message_about_name(&name, value) {
         return Vec::new();
     }
     let is_known =
         ["authorization", "cookie"].iter().any(|known| known.eq_ignore_ascii_case(name.text));
     let is_header = is_colon && is_bare && (is_known || name.text.contains('-'));
-    let Some(is_sure) = secrecy(&name, !is_colon && is_bare && !is_spaced, is_header) else {
+    let Some(secrecy) = secrecy(&name, !is_colon && is_bare && !is_spaced, is_header) else {
         return if is_colon { Vec::new() } else { encoded_spans(text, value) };
     };
     // `token-service:8080`, `session.rs:12:5`
@@ -205,12 +212,13 @@ fn named_spans_at(text: &str, at: usize, is_colon: bool) -> Vec<Span> {
         (false, _) => Value::Word,
     };
     let ranges = value::ranges(name.text, value, &kind);
+    let is_sure = secrecy == Secrecy::Certain;
     ranges.into_iter().map(|r| Span { range: start + r.start..start + r.end, is_sure }).collect()
 }
 
 /// Whether a message is about a path or a quoted text, so that no value follows a name:
 /// `/etc/passwd: No such file`, `"Authorization Bearer": write it like 'Name: value'`.
-fn is_quotation(name: &Name<'_>, value: &str) -> bool {
+fn is_message_about_name(name: &Name<'_>, value: &str) -> bool {
     match name.quote {
         None => name.before == Some('/'),
         Some(_) => {
@@ -455,9 +463,8 @@ fn escaped_credential_spans(text: &str) -> Vec<Span> {
     spans.collect()
 }
 
-/// Returns the text with its percent-escapes decoded, those of other than ASCII characters as
-/// blanks, and the offset of each byte in the original text. The last offset is that of the end.
-/// `is_form`: a plus is a blank.
+/// Decodes percent-escapes. Escapes of other than ASCII characters become blanks; with `is_form`, a
+/// plus does, too. Also returns the offset of each byte in the original text, and of the end.
 fn without_url_escapes(text: &str, is_form: bool) -> (String, Vec<usize>) {
     let (mut plain, mut offsets) = (String::with_capacity(text.len()), Vec::new());
     let mut offset = 0;
@@ -466,7 +473,7 @@ fn without_url_escapes(text: &str, is_form: bool) -> (String, Vec<usize>) {
         let digits = digits.filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         let (decoded, length) = match byte {
-            // What is encoded twice begins with a sign that ends a word, too.
+            // `%25` becomes a blank, so that a separator that is encoded twice also ends a word.
             Some(byte) if byte.is_ascii() && byte != b'%' => (char::from(byte), 3),
             Some(_) => (' ', 3),
             None if c == '+' && is_form => (' ', 1),

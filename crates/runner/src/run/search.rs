@@ -1,4 +1,4 @@
-//! Searches for the highest rate at which a subject keeps the objective. The search runs in the
+//! Searches for the highest rate at which a subject meets the objective. The search runs in the
 //! same start as the trials, so that both measure the same process.
 
 use std::thread;
@@ -48,7 +48,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Searches for the highest rate that keeps the plan's objective, over as many connections as a
+    /// Searches for the highest rate that meets the plan's objective, over as many connections as a
     /// closed-loop trial had. After an interrupt or a fault that is not the subject's, nothing is
     /// recorded, and a resumed run repeats the search.
     fn search(

@@ -570,7 +570,7 @@ fn optional(key: &'static str, text: &Option<String>) -> Result<Option<u64>, Mis
     text.as_deref().map(units::duration).transpose().map_err(|m| mistake(key, m))
 }
 
-/// Value of `rate` that searches for the highest rate that keeps the objective.
+/// Value of `rate` that searches for the highest rate that meets the objective.
 const FIND: &str = "find";
 
 const NO_OBJECTIVE: &str = "`rate = \"find\"`: needs an objective\nhint: add one to [report], such \

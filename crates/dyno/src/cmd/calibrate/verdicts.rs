@@ -200,8 +200,8 @@ impl Bench<'_> {
         let environment = self.environment(&self.folder);
         self.shell(&command, &self.source, &environment, BUILD_DEADLINE)?.map_err(|problem| {
             anyhow::anyhow!(
-                "test server (testkit): cannot be built: {problem}\nhint: for all of its output, run \
-                 `{command}` in {}",
+                "test server (testkit): cannot be built: {problem}\nhint: for all of its output, \
+                 run `{command}` in {}",
                 self.source.display()
             )
         })?;

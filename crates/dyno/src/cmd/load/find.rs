@@ -1,4 +1,4 @@
-//! `dyno load URL --find OBJECTIVE`: searches the highest rate that keeps an objective.
+//! `dyno load URL --find OBJECTIVE`: searches the highest rate that meets an objective.
 
 use std::sync::Arc;
 

@@ -150,7 +150,10 @@ impl IntervalStream {
         match (error.kind(), &self.output) {
             (ErrorKind::BrokenPipe, StreamOutput::Standard) => unwritten(error),
             (ErrorKind::BrokenPipe, _) => {
-                anyhow::anyhow!("--stream: its reader closed it before the load ended")
+                anyhow::anyhow!(
+                    "--stream: its reader closed it before the load ended\nhint: use a reader that \
+                     reads to the end, or a file"
+                )
             }
             _ => anyhow::Error::new(error).context("--stream: cannot be written"),
         }

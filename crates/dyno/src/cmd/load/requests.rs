@@ -316,7 +316,11 @@ fn import_requests(
     applied.report_extended(&mut changes);
     let server = server.ok_or_else(|| {
         let source = args.import.as_ref().map(|path| path.display().to_string());
-        usage_error(format!("{}: no requests found", source.unwrap_or_else(|| "--curl".into())))
+        usage_error(format!(
+            "{}: no requests found\nhint: dyno reads HAR files, curl commands, vegeta targets and \
+             lists of URLs",
+            source.unwrap_or_else(|| "--curl".into())
+        ))
     })?;
     Ok((server, requests.into_requests(), changes))
 }

@@ -142,7 +142,8 @@ pub fn endpoint(args: &LoadArgs, url: &Url, timeout: Duration) -> anyhow::Result
     {
         let path = path.display();
         return Err(usage_error(format!(
-            "{path}: the path of a Unix socket must have at most {UNIX_PATH_BYTES} bytes"
+            "{path}: the path of a Unix socket must have at most {UNIX_PATH_BYTES} bytes\nhint: \
+             use a shorter path, such as that of a symbolic link to its folder"
         )));
     }
     let proxy = args.proxy_protocol.map(Into::into);
@@ -205,7 +206,9 @@ fn addresses(url: &Url, overrides: &[String]) -> anyhow::Result<Addresses> {
         }
     }
     if addresses.is_empty() {
-        return Err(anyhow::anyhow!("{host}: has no address"));
+        return Err(anyhow::anyhow!(
+            "{host}: has no address\nhint: correct the name, or give its address with --resolve"
+        ));
     }
     Ok(Addresses::Found(addresses))
 }

@@ -95,8 +95,8 @@ impl LoadWatch {
         })
     }
 
-    /// Restores the terminal. `has_begun`: whether the load has. `Err`: the stream could not be
-    /// written completely.
+    /// Restores the terminal, and completes the stream. A load that has begun without a result
+    /// still gets the head of its stream. `Err`: the stream could not be written completely.
     pub fn end(mut self, has_begun: bool) -> anyhow::Result<()> {
         drop(self.screen);
         if let Some(stream) = self.stream.as_mut().filter(|_| has_begun)
@@ -288,6 +288,7 @@ impl LiveScreen {
         self.model.connections_open = interval.connections_open;
         self.model.threads = utilisations(interval);
         self.model.elapsed_s = interval.end_ns as f64 / 1e9;
+        // The displayed time follows the load's clock.
         self.began = Instant::now() - std::time::Duration::from_nanos(interval.end_ns);
         self.model.push(point(interval));
         self.drawn_s = f64::NEG_INFINITY;

@@ -11,7 +11,7 @@ use dyno_runner::plan::{expected_ns, keeps_turns};
 use dyno_runner::suite::SuiteFile;
 
 use super::super::report::escape_for_terminal;
-use super::super::run::FIRST_REPEATS;
+use super::super::run::MAX_CAPACITY_REPEATS;
 use crate::cli::{PlanArgs, PlanFormat};
 use crate::exit::{Exit, usage_error};
 use crate::terminal::{self, print, print_text};
@@ -48,7 +48,7 @@ fn capacity_run_s(suite: &SuiteFile, plan_of: &PlanOf<'_>) -> anyhow::Result<f64
         return Ok(0.0);
     }
     let plan = plan_of(suite.clone())?;
-    let repeats = plan.repeats.min(FIRST_REPEATS);
+    let repeats = plan.repeats.min(MAX_CAPACITY_REPEATS);
     Ok(expected_ns(&plan) as f64 / 1e9 * f64::from(repeats) / f64::from(plan.repeats.max(1)))
 }
 
