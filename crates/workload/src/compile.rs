@@ -513,7 +513,7 @@ fn check_pointer(pointer: &str) -> Result<(), String> {
 /// Compiles a regular expression of a file.
 ///
 /// # Errors
-/// The expression is invalid; message for the user.
+/// The expression is invalid.
 pub fn expression(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| {
         // The last line has the message; the lines before it draw the position.

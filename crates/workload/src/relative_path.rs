@@ -26,7 +26,7 @@ pub enum RelativePathError {
 
 impl RelativePath {
     /// # Errors
-    /// The path is refused; message for the user.
+    /// The path is refused.
     pub fn parse(text: &str) -> Result<RelativePath, String> {
         RelativePath::from_text(text).map_err(|error| match error {
             RelativePathError::Empty => "path: is empty\nhint: leave it out, or name a file".into(),

@@ -78,14 +78,38 @@ pub fn rate(text: &str, warmup_ns: u64, duration_ns: u64) -> Result<Profile, Str
             Segment { from_rate, to_rate, duration_ns }
         })
         .collect();
+    if duration_ns > 0 {
+        segments = cut_at(duration_ns, segments);
+    }
     if segments.iter().all(|s| s.from_rate + s.to_rate == 0.0) {
-        return Err(format!("{text:?}: at least one rate must be above 0"));
+        return Err(format!("{text:?}: at least one rate within the load must be above 0"));
+    }
+    let first_rate = segments[0].from_rate;
+    if segments.iter().all(|s| (s.from_rate, s.to_rate) == (first_rate, first_rate)) {
+        return Ok(Profile::Constant(first_rate));
     }
     if warmup_ns > 0 {
-        let rate = segments[0].from_rate;
-        segments.insert(0, Segment { from_rate: rate, to_rate: rate, duration_ns: warmup_ns });
+        let warmup = Segment { from_rate: first_rate, to_rate: first_rate, duration_ns: warmup_ns };
+        segments.insert(0, warmup);
     }
     Ok(Profile::Shaped(segments))
+}
+
+/// Returns the part of these segments before an instant since their beginning.
+fn cut_at(end_ns: u64, segments: Vec<Segment>) -> Vec<Segment> {
+    let mut left_ns = end_ns;
+    let mut kept = Vec::with_capacity(segments.len());
+    for segment in segments {
+        if left_ns == 0 {
+            break;
+        }
+        let length_ns = segment.duration_ns.min(left_ns);
+        let share = length_ns as f64 / segment.duration_ns as f64;
+        let to_rate = segment.from_rate + (segment.to_rate - segment.from_rate) * share;
+        kept.push(Segment { to_rate, duration_ns: length_ns, ..segment });
+        left_ns -= length_ns;
+    }
+    kept
 }
 
 /// Returns the total length of the stretches of a rate, if each has one.
@@ -171,6 +195,28 @@ fn split_unit(text: &str) -> Option<(f64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rate_is_cut_at_end_of_load() {
+        let s = 1_000_000_000;
+        let segments = |text: &str, seconds: u64| match rate(text, s, seconds * s) {
+            Ok(Profile::Shaped(segments)) => segments
+                .iter()
+                .map(|segment| (segment.from_rate, segment.to_rate, segment.duration_ns / s))
+                .collect::<Vec<_>>(),
+            other => panic!("{text}: {other:?}"),
+        };
+        let warmup = (500.0, 500.0, 1);
+        assert_eq!(segments("500..1500@4s", 3), [warmup, (500.0, 1250.0, 3)]);
+        assert_eq!(
+            segments("500@1s,1500@9s", 5),
+            [warmup, (500.0, 500.0, 1), (1500.0, 1500.0, 4)]
+        );
+        assert_eq!(rate("500@2s,1500@2s", s, 2 * s), Ok(Profile::Constant(500.0)));
+        assert_eq!(segments("500@2s,1500@2s", 9), [warmup, (500.0, 500.0, 2), (1500.0, 1500.0, 2)]);
+        let error = rate("0@5s,1k@5s", s, 3 * s).unwrap_err();
+        assert!(error.contains("at least one rate within the load must be above 0"), "{error}");
+    }
 
     #[test]
     fn duration_has_unit_and_limit() {
