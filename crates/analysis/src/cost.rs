@@ -9,9 +9,9 @@ use serde::Serialize;
 pub(crate) struct HeldResources {
     /// Paid CPUs.
     pub(crate) cpus: f64,
-    /// `None`: not known.
+    /// `None`: unknown.
     pub(crate) memory_bytes: Option<f64>,
-    /// Seconds of each start before the server serves. `None`: not known.
+    /// Seconds of each start before the server serves. `None`: unknown.
     pub(crate) startup_s: Option<f64>,
 }
 

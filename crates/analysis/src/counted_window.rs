@@ -67,7 +67,7 @@ fn can_be_shortened(config: &LoadConfig) -> bool {
 }
 
 /// Returns the share of the server's CPU time that its just-in-time compilers used in a stretch of
-/// the load; `None`: not known.
+/// the load; `None`: unknown.
 fn jit_share(server: &ServerUse, (from_ns, to_ns): (u64, u64)) -> Option<f64> {
     let (from_s, to_s) = (from_ns as f64 / 1e9, to_ns as f64 / 1e9);
     let is_within =

@@ -66,7 +66,7 @@ pub struct OtherCpu {
 }
 
 impl MachineResult {
-    /// Returns the CPUs that processes outside of the run used together. `None`: not known.
+    /// Returns the CPUs that processes outside of the run used together. `None`: unknown.
     #[must_use]
     pub fn others_cpus(&self) -> Option<f64> {
         Some(self.others.as_ref()?.iter().fold(0.0, |sum, other| sum + other.cpus))

@@ -18,7 +18,7 @@ const MAX_NAMES: usize = 3;
 pub struct DisturbedSteps {
     pub trials_invalid: usize,
     /// Share of this machine's CPUs that other programs used: 0 to 1, the median of those steps.
-    /// `None`: not known.
+    /// `None`: unknown.
     pub cpu_share: Option<f64>,
     /// Names of the programs, by CPU time; empty: no program is visible from here.
     pub names: Vec<String>,

@@ -35,10 +35,10 @@ pub struct ProfileResult {
     pub length_s: f64,
     /// Complete responses per second during that time; `None`: all profiles failed.
     pub throughput_rps: Option<f64>,
-    /// CPU time of the server per response during that time; `None`: not known.
+    /// CPU time of the server per response during that time; `None`: unknown.
     pub cpu_us_per_request: Option<f64>,
     /// Share of the server's CPU time that the samples cover. Processes that ended early, or were
-    /// not yet known, used the rest. `None`: not known.
+    /// not yet known, used the rest. `None`: unknown.
     pub sampled_share: Option<f64>,
     /// Reasons why code compiled just in time may lack names, as sentences.
     pub unnamed: Vec<String>,

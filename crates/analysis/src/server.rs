@@ -122,7 +122,7 @@ pub struct ServerUse {
     /// Counters of the server's network namespace, which may be shared with others. `None`: not
     /// read.
     pub network: Option<TcpLosses>,
-    /// Processes that the kernel killed for lack of memory in the window; `None`: not known.
+    /// Processes that the kernel killed for lack of memory in the window; `None`: unknown.
     pub oom_kills: Option<u64>,
     /// Time spent on taking the samples.
     pub probe_s: Option<f64>,
@@ -484,13 +484,13 @@ impl Split {
 
 impl ServerUse {
     /// Returns the share of the allowed CPU time that the hypervisor may have taken from the
-    /// server: all that it took from the machine. `None`: not known.
+    /// server: all that it took from the machine. `None`: unknown.
     pub(crate) fn stolen_share(&self) -> Option<f64> {
         Some(self.stolen_s? / self.cpu_allowed_s.filter(|allowed_s| *allowed_s > 0.0)?)
     }
 
     /// Returns the CPUs that the server used between the two samples around the middle of a
-    /// stretch. `None`: not known, or 0.
+    /// stretch. `None`: unknown, or 0.
     pub(crate) fn cpus_at_middle(&self, (start_s, end_s): (f64, f64)) -> Option<f64> {
         let middle = f64::midpoint(start_s, end_s);
         let interval = self.intervals.iter().find(|i| i.start_s <= middle && middle < i.end_s)?;
@@ -511,7 +511,7 @@ impl ServerUse {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UseBetweenSamples {
     pub seconds: f64,
-    /// `None`: not known.
+    /// `None`: unknown.
     pub cpu_s: Option<f64>,
     /// Part of `cpu_s` that compiler threads used; `None`: threads could not be read.
     pub jit_s: Option<f64>,
@@ -566,7 +566,7 @@ fn split_between(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<(f64
     Some((user as f64, sys as f64))
 }
 
-/// Returns the CPU seconds of the machine that no watched party used; `None`: not known.
+/// Returns the CPU seconds of the machine that no watched party used; `None`: unknown.
 fn others_cpu_s(
     record: &LoadRecord,
     first: &PartySample<'_>,
@@ -590,7 +590,7 @@ fn others_cpu_s(
     Some((busy_ns as f64 / 1e9 - kernel_s - interrupt_s - watched? - others_s).max(0.0))
 }
 
-/// Returns how many of these CPUs were busy on average. `None`: not known.
+/// Returns how many of these CPUs were busy on average. `None`: unknown.
 fn busy_cpus(record: &LoadRecord, ids: &[u32]) -> Option<f64> {
     let machine = record.client.machine.as_ref().filter(|machine| machine.length_ns > 0)?;
     let all = || machine.cpus.iter().chain(&machine.remaining_cpus);
@@ -600,14 +600,14 @@ fn busy_cpus(record: &LoadRecord, ids: &[u32]) -> Option<f64> {
 }
 
 /// Returns the CPUs that the kernel's own threads used on average, which work for all programs.
-/// `None`: not known.
+/// `None`: unknown.
 fn kernel_threads_cpus(record: &LoadRecord) -> Option<f64> {
     let machine = record.client.machine.as_ref()?;
     let elapsed_ns = machine.everywhere_ns.filter(|ns| *ns > 0)?;
     Some(machine.kernel_threads_ns? as f64 / elapsed_ns as f64)
 }
 
-/// Returns the CPU seconds of interrupts that are billed to no program; `None`: not known.
+/// Returns the CPU seconds of interrupts that are billed to no program; `None`: unknown.
 fn interrupt_s(first: &PartySample<'_>, last: &PartySample<'_>) -> Option<f64> {
     let ns = last.host?.interrupt_ns?.saturating_sub(first.host?.interrupt_ns?);
     Some(ns as f64 / 1e9)

@@ -48,10 +48,10 @@ pub const MAX_JIT_SHARE: f64 = 0.1;
 pub struct Round {
     /// Responses per second: the geometric mean over the workloads.
     pub throughput_rps: f64,
-    /// CPU time per response in µs: the geometric mean over the workloads. `None`: not known for
+    /// CPU time per response in µs: the geometric mean over the workloads. `None`: unknown for
     /// all of them.
     pub cpu_us_per_request: Option<f64>,
-    /// Share of the CPU time that compiler threads used: 0 to 1. `None`: not known, or no CPU time
+    /// Share of the CPU time that compiler threads used: 0 to 1. `None`: unknown, or no CPU time
     /// was used.
     pub jit_share: Option<f64>,
     pub responses: u64,
@@ -94,7 +94,7 @@ fn responses_per_second(slice: &WarmUpSlice) -> f64 {
     (slice.responses as f64 + 0.5) / seconds.max(1e-9)
 }
 
-/// Returns the CPU time per response of a slice, in µs; `None`: not known, or 0. Samples lie
+/// Returns the CPU time per response of a slice, in µs; `None`: unknown, or 0. Samples lie
 /// slightly off the edges of the slice, so responses are scaled to the time between samples.
 #[must_use]
 pub fn cpu_us_per_request(slice: &WarmUpSlice) -> Option<f64> {

@@ -81,7 +81,7 @@ impl Summary {
         Shape { connections, streams, pipeline, rate, schedule, pass }
     }
 
-    /// Returns a metric over the repeats, by its key; `None`: not known.
+    /// Returns a metric over the repeats, by its key; `None`: unknown.
     #[must_use]
     pub fn metric(&self, key: &str) -> Option<&MetricSummary> {
         self.metrics.get(key)

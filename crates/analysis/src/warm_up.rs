@@ -33,7 +33,7 @@ pub struct WarmUpPoint {
     pub end_s: f64,
     pub throughput_rps: f64,
     pub cpu_us_per_request: Option<f64>,
-    /// Share of the server's CPU time that compiler threads used: 0 to 1. `None`: not known, or no
+    /// Share of the server's CPU time that compiler threads used: 0 to 1. `None`: unknown, or no
     /// CPU time was used.
     pub jit_share: Option<f64>,
 }

@@ -45,7 +45,7 @@ pub struct Steadiness {
     pub pieces: Vec<Piece>,
     /// Level of the last piece, as a multiple of the first.
     pub last_to_first: f64,
-    /// Levels of the CPU time per response; `None`: not known for every interval.
+    /// Levels of the CPU time per response; `None`: unknown for every interval.
     pub cost: Option<CostSteadiness>,
     /// Instant from which the window counts, since the load began: a server that got faster counts
     /// by its last level. `None`: all of it counts.
@@ -116,9 +116,9 @@ pub(crate) struct IntervalValues {
     pub(crate) start_s: f64,
     pub(crate) end_s: f64,
     pub(crate) throughput_rps: f64,
-    /// `None`: not known.
+    /// `None`: unknown.
     pub(crate) cpu_us_per_request: Option<f64>,
-    /// Median response time, microseconds; `None`: not known.
+    /// Median response time, microseconds; `None`: unknown.
     pub(crate) response_us: Option<f64>,
 }
 

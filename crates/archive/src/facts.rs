@@ -30,10 +30,10 @@ pub struct Facts {
     /// Whether user and system time are sampled by the tick instead of measured.
     pub tick_accounting: Option<bool>,
     /// Whether the kernel bills the time of interrupts to no program
-    /// (`CONFIG_IRQ_TIME_ACCOUNTING`); `None`: not known, or not recorded by earlier versions.
+    /// (`CONFIG_IRQ_TIME_ACCOUNTING`); `None`: unknown, or not recorded by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub irq_time_accounting: Option<bool>,
-    /// Whether the kernel tracks connections over loopback (netfilter); `None`: not known.
+    /// Whether the kernel tracks connections over loopback (netfilter); `None`: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loopback_tracked: Option<bool>,
     /// Connections that the kernel tracks at most, where it tracks loopback; `None`: not

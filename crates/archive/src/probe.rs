@@ -110,6 +110,6 @@ pub struct PriceSlice {
     /// Number of complete responses, correct or not.
     #[serde(rename = "answers")]
     pub responses: u64,
-    /// CPU time of the server; `None`: not known.
+    /// CPU time of the server; `None`: unknown.
     pub cpu_ns: Option<u64>,
 }

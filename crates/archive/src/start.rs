@@ -332,7 +332,7 @@ pub struct WarmUpSlice {
     /// Number of correct responses; in older archives, of all responses.
     #[serde(rename = "right_answers")]
     pub correct_responses: u64,
-    /// CPU time of the subject between the samples nearest to the slice's edges; `None`: not known
+    /// CPU time of the subject between the samples nearest to the slice's edges; `None`: unknown
     /// here.
     pub cpu_ns: Option<u64>,
     /// Part of `cpu_ns` that compiler threads used; `None`: threads could not be read.

@@ -168,7 +168,7 @@ impl Contract {
 /// The reason why a contract cannot be used.
 #[derive(Debug)]
 pub enum ContractError {
-    /// There is no such contract; message for the user.
+    /// There is no such contract.
     NotFound(String),
     /// The contract has mistakes.
     Invalid(Box<FileError>),

@@ -145,7 +145,7 @@ impl Inherit {
 /// Checks the name of a variable.
 ///
 /// # Errors
-/// A variable cannot have this name; message for the user.
+/// A variable cannot have this name.
 pub fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Err(format!(

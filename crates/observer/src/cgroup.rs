@@ -212,7 +212,7 @@ impl Group {
     /// the same group.
     ///
     /// # Errors
-    /// The folder belongs to no group; as a sentence.
+    /// The folder belongs to no group.
     pub fn from_folder(folder: &Path, mountinfo: &str) -> Result<Group, String> {
         let not_a_group = || format!("{}: must be the folder of a control group", folder.display());
         let folder =

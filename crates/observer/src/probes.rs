@@ -40,7 +40,7 @@ impl Probes {
     /// is attached to processes, or none is available.
     ///
     /// # Errors
-    /// Too many processes are monitored already; message for the user.
+    /// Too many processes are monitored already.
     pub fn attach(
         &self,
         requested: &BTreeSet<Probe>,

@@ -38,7 +38,7 @@ pub(crate) struct SuiteBackends {
     /// Definitions, with the additions of the suite.
     pub(crate) definitions: Vec<Definition>,
     /// Indexed by arm: indexes of its back ends, in the order in which they are started. `Err`: a
-    /// back end that its subject's file names does not exist; message for the user.
+    /// back end that its subject's file names does not exist.
     pub(crate) by_arm: Vec<Result<Vec<usize>, String>>,
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn run_while_loaded<T: Send>(
 /// one per load, in the order of their processes in `counter`.
 ///
 /// # Errors
-/// The kernel stopped counting; in words.
+/// The kernel stopped counting.
 pub(crate) fn count_calls(
     counter: &mut CallCounter,
     response_counts: &[&ResponseCounts],

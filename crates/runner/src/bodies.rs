@@ -9,7 +9,7 @@ use crate::limits::MAX_BODY_BYTES;
 /// sends.
 ///
 /// # Errors
-/// They need too much memory; message for the user, with a hint.
+/// They need too much memory.
 pub fn check(requests: &[Request], in_flight: u64) -> Result<(), String> {
     let bodies = requests.iter().filter_map(|request| request.body.as_ref());
     let longest = bodies.map(|body| template::length(&body.0)).max().unwrap_or(0);

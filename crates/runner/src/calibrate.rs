@@ -63,7 +63,7 @@ pub enum CalibrationError {
     Interrupted { archive_error: Option<ArchiveError> },
     #[error("null responder: cannot be started")]
     NotStarted(#[source] io::Error),
-    /// Any other failure on this machine; message for the user.
+    /// Any other failure on this machine.
     #[error("{0}")]
     Machine(String),
 }

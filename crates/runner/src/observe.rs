@@ -76,7 +76,7 @@ impl ProbeChoice {
     /// removes a probe.
     ///
     /// # Errors
-    /// An unknown word; message for the user.
+    /// An unknown word.
     pub fn parse(text: &str) -> Result<ProbeChoice, String> {
         let mut choice = ProbeChoice { replacement: None, removed: BTreeSet::new() };
         for word in text.split(',').map(str::trim) {

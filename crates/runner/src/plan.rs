@@ -71,7 +71,7 @@ impl Planned {
     /// Adds the environment of each arm to its definition, and records the files of all servers.
     ///
     /// # Errors
-    /// An arm inherits a variable with an invalid name; message for the user.
+    /// An arm inherits a variable with an invalid name.
     pub fn new(
         plan: Plan,
         definitions: Vec<Definition>,

@@ -15,7 +15,7 @@ use crate::run::{BuiltBackend, RunEvent};
 /// Checks that this machine supports the network namespaces that the plan needs.
 ///
 /// # Errors
-/// The missing capability; message for the user, with a hint.
+/// The missing capability.
 pub fn check_machine(plan: &Plan) -> Result<(), String> {
     let is_isolated = plan.arms.iter().any(|arm| arm.conditions.isolation == Isolation::Netns);
     let result = if is_isolated { Network::pair().map(drop) } else { Ok(()) };

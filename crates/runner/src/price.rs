@@ -34,7 +34,7 @@ impl PricedServer<'_> {
     /// Measures the slices. Fewer than twice [`PRICE_PAIRS`]: the user interrupted it.
     ///
     /// # Errors
-    /// The load cannot begin, the server fails, or the kernel refuses; message for the user.
+    /// The load cannot begin, the server fails, or the kernel refuses.
     pub fn measure(&self) -> Result<Vec<PriceSlice>, String> {
         // The cost per request is measured, so the server is kept busy for the whole time.
         run_while_loaded(

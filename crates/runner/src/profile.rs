@@ -30,7 +30,7 @@ impl ProfiledServer<'_> {
     ///
     /// # Errors
     /// The load cannot begin, the server fails, the kernel takes no stacks, or the user interrupted
-    /// it; message for the user.
+    /// it.
     pub fn measure(&self, trial: usize) -> Result<ProfileRecord, String> {
         let mut sampling = Sampling::load().map_err(|refusal| refusal.reason)?;
         sampling.preload_processes(&(self.pids)());

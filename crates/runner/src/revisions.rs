@@ -64,7 +64,7 @@ impl Repository {
     /// Returns the repository that holds the definition of a subject.
     ///
     /// # Errors
-    /// There is no such definition, or it is not in a repository; message for the user.
+    /// There is no such definition, or it is not in a repository.
     pub fn from_subject(
         name: &str,
         folders: &Folders,
@@ -105,7 +105,7 @@ impl Repository {
     /// Returns the commit of a name.
     ///
     /// # Errors
-    /// There is no such commit; message for the user.
+    /// There is no such commit.
     pub fn commit(
         &self,
         name: &str,
@@ -139,7 +139,7 @@ impl Repository {
     /// as `*.lock` and `*.db`.
     ///
     /// # Errors
-    /// Git failed; message for the user.
+    /// Git failed.
     pub fn has_changed_folder(
         &self,
         commits: &[String],
@@ -206,7 +206,7 @@ impl<'a> WorkTrees<'a> {
     /// Checks out a commit into a new work tree.
     ///
     /// # Errors
-    /// Git refuses, or the commit lacks the subject; message for the user.
+    /// Git refuses, or the commit lacks the subject.
     pub fn add(
         &mut self,
         revision: Revision,

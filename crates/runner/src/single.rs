@@ -91,7 +91,7 @@ pub enum LoadEnd<'a> {
     Done(&'a LoadRecord),
     /// The user interrupted it; the numbers measured so far are valid.
     Interrupted(&'a LoadRecord),
-    /// It could not begin; message for the user.
+    /// It could not begin.
     NotBegun(String),
 }
 

@@ -18,7 +18,7 @@ pub struct Name(pub String);
 
 impl Name {
     /// # Errors
-    /// The reason why the name is refused; message for the user.
+    /// The reason why the name is refused.
     pub fn parse(text: &str) -> Result<Name, String> {
         let mut parts = Path::new(text).components();
         match (parts.next(), parts.next()) {

@@ -123,7 +123,7 @@ impl PlaceholderScope {
     /// Checks that all placeholders of a text are known, and that a program can receive the text.
     ///
     /// # Errors
-    /// The first unknown placeholder; message for the user.
+    /// The first unknown placeholder.
     pub fn check(self, text: &str) -> Result<(), String> {
         if text.contains('\0') {
             return Err(
@@ -137,7 +137,7 @@ impl PlaceholderScope {
     /// Checks that all placeholders in the contents of a file are known. A file may have NULs.
     ///
     /// # Errors
-    /// The first unknown placeholder; message for the user.
+    /// The first unknown placeholder.
     pub fn check_contents(self, text: &str) -> Result<(), String> {
         let known_names = self.placeholder_names();
         let is_port = |name: &str| {

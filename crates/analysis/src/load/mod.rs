@@ -92,7 +92,7 @@ pub struct LoadResult {
     /// Response time by the kernel's receive stamps. A response without a stamp counts as
     /// unanswered. `None`: no stamps were requested, or none came.
     pub kernel_response_time_us: Option<Percentiles>,
-    /// Highest throughput of this generator on this machine (`dyno calibrate`); `None`: not known.
+    /// Highest throughput of this generator on this machine (`dyno calibrate`); `None`: unknown.
     pub ceiling: Option<Ceiling>,
     /// Response time by quantile, for drawing: `[quantile, µs]`, cut where samples end.
     pub spectrum_us: Vec<(f64, f64)>,
@@ -687,7 +687,7 @@ impl IntervalResult {
     }
 }
 
-/// Returns the CPU seconds of the busiest worker without polling; `None`: not known.
+/// Returns the CPU seconds of the busiest worker without polling; `None`: unknown.
 fn busiest(interval: &Interval) -> Option<f64> {
     let work = interval
         .workers

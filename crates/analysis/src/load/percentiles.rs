@@ -58,7 +58,7 @@ const BOUNDED_PERCENTILES: [(&str, f64); 4] =
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnansweredRequests {
     pub count: u64,
-    /// Longest known wait of one of them, nanoseconds; `None`: not known.
+    /// Longest known wait of one of them, nanoseconds; `None`: unknown.
     pub longest_ns: Option<u64>,
 }
 

@@ -22,7 +22,7 @@ pub struct WatchRecord {
     /// Time since the watch began, in seconds.
     pub start_s: f64,
     pub end_s: f64,
-    /// CPU time ÷ time: in CPUs. `None`: not known, as for all fields below. Without a control
+    /// CPU time ÷ time: in CPUs. `None`: unknown, as for all fields below. Without a control
     /// group, the probes count ended threads and processes. Without probes, ended threads count by
     /// their process's totals, and ended processes if another process of the server waited for
     /// them.

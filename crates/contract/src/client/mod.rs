@@ -214,7 +214,7 @@ pub(crate) fn http1_bytes(request: &CompiledRequest) -> io::Result<&[u8]> {
 
 impl ProbeClient {
     /// # Errors
-    /// The listener's authority cannot be read; message for the user.
+    /// The listener's authority cannot be read.
     pub fn new(listener: &Listener) -> Result<ProbeClient, String> {
         let tls = listener.tls().map(|options| options.configure()).transpose()?;
         Ok(ProbeClient { listener: listener.clone(), tls })
@@ -228,7 +228,7 @@ impl ProbeClient {
     /// Compiles requests for the listener.
     ///
     /// # Errors
-    /// A request cannot be sent; message for the user.
+    /// A request cannot be sent.
     pub fn compile(&self, requests: Vec<Request>) -> Result<Traffic, String> {
         let protocol = self.listener.protocol;
         let workload = Workload {

@@ -218,7 +218,7 @@ impl ProcessObserver {
     /// Begins to monitor a process and the processes that it starts from then on.
     ///
     /// # Errors
-    /// Too many process groups are monitored already; message for the user.
+    /// Too many process groups are monitored already.
     pub fn watch(&self, pid: u32) -> Result<PartyMonitor, String> {
         let mut mechanism = self.lock();
         let party = mechanism
@@ -459,7 +459,7 @@ impl CallCounter {
     /// Counts until `wait`, which sleeps, returns true.
     ///
     /// # Errors
-    /// The kernel stopped counting; message for the user.
+    /// The kernel stopped counting.
     pub fn run(
         &mut self,
         responses: &ResponseCount<'_>,

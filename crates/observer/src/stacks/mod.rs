@@ -125,7 +125,7 @@ impl Sampling {
     /// called when the sampling begins and ends. `wait` sleeps.
     ///
     /// # Errors
-    /// The kernel does not sample stacks; message for the user.
+    /// The kernel does not sample stacks.
     pub fn run(
         mut self,
         pids: &dyn Fn() -> Vec<u32>,

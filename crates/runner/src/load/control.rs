@@ -83,7 +83,7 @@ impl Control {
     }
 
     /// Returns the time to sleep until the next sample, or until the next check. `begin`: begin of
-    /// the load, at most [`crate::limits::BEGIN_NOTICE_NS`] from now; `None`: not known yet.
+    /// the load, at most [`crate::limits::BEGIN_NOTICE_NS`] from now; `None`: unknown yet.
     pub(super) fn until_next_sample(&self, begin: Option<Instant>, now: Instant) -> Duration {
         match (begin, self.next_sample()) {
             // The opening sample is due as the load begins.

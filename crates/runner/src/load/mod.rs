@@ -252,7 +252,7 @@ pub enum LoadStopReason {
     ServerFailed(String),
 }
 
-/// Runs a load. `Err`: the load could not begin; message for the user, with a hint.
+/// Runs a load. `Err`: the load could not begin.
 pub fn run(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<LoadRecord, String> {
     let mut records = run_together(&mut [MonitoredLoad { spec, watch }])?;
     Ok(records.remove(0))
@@ -269,7 +269,7 @@ pub struct MonitoredLoad<'a> {
 /// compared servers were loaded for the same time. Returns their records in the order of the loads.
 ///
 /// # Errors
-/// One of them could not begin, and none has begun; message for the user, with a hint.
+/// One of them could not begin, and none has begun.
 pub fn run_together(loads: &mut [MonitoredLoad<'_>]) -> Result<Vec<LoadRecord>, String> {
     preflight::check(loads)?;
     let beginning = CommonStart::new(loads.iter().map(|load| load.spec.threads()).sum());

@@ -14,7 +14,7 @@ pub type CounterReader<'a> = dyn FnMut(u64, Edge) -> Option<Sample> + 'a;
 
 /// Simulates a load to its end. Each worker has its own simulated world. `read_counters` returns
 /// samples at the instants at which a real load takes them, nanoseconds on the world's clock. The
-/// load begins at `began_ns`. `Err`: the specification cannot be simulated; message for the user.
+/// load begins at `began_ns`. `Err`: the specification cannot be simulated.
 pub fn simulate(
     spec: &LoadSpec,
     began_ns: u64,

@@ -218,7 +218,7 @@ pub(super) enum AliveCheck {
     Command(ServerCommand),
 }
 
-/// Returns the listener for a workload's protocol. `Err`: no such listener; message for the user.
+/// Returns the listener for a workload's protocol. `Err`: no such listener.
 pub(super) fn listener<'a>(
     listeners: &'a [Arc<CheckedListener>],
     workload: &Workload,

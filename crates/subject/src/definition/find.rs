@@ -33,7 +33,7 @@ fn built_in(name: &str) -> Option<Result<Definition, FileError>> {
 /// The reason why a definition cannot be used.
 #[derive(Debug)]
 pub enum DefinitionError {
-    /// There is no such definition; message for the user.
+    /// There is no such definition.
     NotFound(String),
     /// The definition has mistakes.
     Invalid(Box<FileError>),
@@ -131,7 +131,7 @@ impl Folders {
     }
 
     /// Returns a definition and all its direct and indirect back ends, each once. `Err`: one of
-    /// them is missing or has mistakes; message for the user.
+    /// them is missing or has mistakes.
     pub fn with_backends(&self, definition: &Definition) -> Vec<Result<Definition, String>> {
         let mut names = BTreeSet::new();
         let mut definitions = vec![Ok(definition.clone())];

@@ -181,7 +181,7 @@ impl Definition {
     /// Returns the definition with a variant's overrides applied.
     ///
     /// # Errors
-    /// It has no such variant; message for the user.
+    /// It has no such variant.
     pub fn with_variant(&self, variant: &str) -> Result<Definition, String> {
         let Some(overrides) = self.variants.get(variant) else {
             let names = self.variants.keys().cloned().collect::<Vec<_>>().join(", ");

@@ -32,7 +32,7 @@ impl<'a> Prerequisites<'a> {
         Prerequisites { supervision, results: RefCell::default() }
     }
 
-    /// Returns the first unmet need of a definition; message for the user, with a hint.
+    /// Returns the first unmet need of a definition.
     #[must_use]
     pub fn unmet_need(&self, definition: &Definition) -> Option<String> {
         self.unmet_needs(definition).next().map(|(_, sentence)| sentence)

@@ -47,7 +47,7 @@ const DATABASE_HOST: &str = "tfb-database";
 /// default one.
 ///
 /// # Errors
-/// A file is missing or refused, or there is no such test; message for the user.
+/// A file is missing or refused, or there is no such test.
 pub fn techempower(
     name: &str,
     read: ReadServerFile<'_>,
