@@ -208,10 +208,7 @@ mod tests {
         };
         let warmup = (500.0, 500.0, 1);
         assert_eq!(segments("500..1500@4s", 3), [warmup, (500.0, 1250.0, 3)]);
-        assert_eq!(
-            segments("500@1s,1500@9s", 5),
-            [warmup, (500.0, 500.0, 1), (1500.0, 1500.0, 4)]
-        );
+        assert_eq!(segments("500@1s,1500@9s", 5), [warmup, (500.0, 500.0, 1), (1500.0, 1500.0, 4)]);
         assert_eq!(rate("500@2s,1500@2s", s, 2 * s), Ok(Profile::Constant(500.0)));
         assert_eq!(segments("500@2s,1500@2s", 9), [warmup, (500.0, 500.0, 2), (1500.0, 1500.0, 2)]);
         let error = rate("0@5s,1k@5s", s, 3 * s).unwrap_err();
