@@ -142,7 +142,8 @@ fn retransmissions(server: &ServerUse) -> Option<Caveat> {
             .map_or(String::new(), |n| format!(", {n} of them after a time-out"));
         let message = format!(
             "{retransmitted} of {out} segments were retransmitted{timeouts} in the server's \
-             network namespace. The highest response times include the wait for them."
+             network namespace, where other programs may send, too. The highest response times \
+             include the wait for those of this load."
         );
         let evidence = json!({
             "retransmitted": retransmitted,
