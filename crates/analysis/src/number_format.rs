@@ -36,9 +36,37 @@ pub(crate) fn cpus(n: f64) -> String {
     if (n - 1.0).abs() < 0.01 { "one CPU".into() } else { format!("{n:.1} CPUs") }
 }
 
+/// Returns `1 connection`, or text such as `2 connections`.
+#[must_use]
+pub fn plural(n: u64, noun: &str) -> String {
+    let ending = match noun {
+        _ if n == 1 => "",
+        noun if ["s", "x", "ch", "sh"].iter().any(|sound| noun.ends_with(sound)) => "es",
+        _ => "s",
+    };
+    format!("{n} {noun}{ending}")
+}
+
+/// Returns the verb of so many things.
+pub(crate) const fn was(n: u64) -> &'static str {
+    if n == 1 { "was" } else { "were" }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plural_after_sibilant_ends_in_es() {
+        for (n, noun, expected) in [
+            (1, "search", "1 search"),
+            (2, "search", "2 searches"),
+            (0, "process", "0 processes"),
+            (2, "load", "2 loads"),
+        ] {
+            assert_eq!(plural(n, noun), expected);
+        }
+    }
 
     #[test]
     fn percent_of_small_share_has_significant_digits() {

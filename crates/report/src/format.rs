@@ -5,6 +5,7 @@
 use dyno_analysis::load::Percentiles;
 use dyno_analysis::load::percentile_value::{PercentileValue, UnansweredShare, quantile_of_due};
 use dyno_analysis::metric::Unit;
+pub use dyno_analysis::plural;
 use dyno_analysis::stats::Repeated;
 use dyno_analysis::summary::Summary;
 use dyno_archive::Times;
@@ -31,17 +32,6 @@ fn thousands(digits: &str) -> String {
 #[must_use]
 pub fn common_text(texts: &[String]) -> Option<&str> {
     texts.first().filter(|first| texts.iter().all(|text| text == *first)).map(String::as_str)
-}
-
-/// `1 connection`, `2 connections`.
-#[must_use]
-pub fn plural(n: u64, noun: &str) -> String {
-    let ending = match noun {
-        _ if n == 1 => "",
-        noun if ["s", "x", "ch", "sh"].iter().any(|sound| noun.ends_with(sound)) => "es",
-        _ => "s",
-    };
-    format!("{n} {noun}{ending}")
 }
 
 /// Formats a number with three significant digits and separated thousands. Numbers below a
@@ -389,18 +379,6 @@ mod tests {
 
     /// Numbers and their texts. The viewer's `format.ts` is tested against the same file.
     const SHARED: &str = include_str!("../../../tests/data/numbers.json");
-
-    #[test]
-    fn plural_after_sibilant_ends_in_es() {
-        for (n, noun, expected) in [
-            (1, "search", "1 search"),
-            (2, "search", "2 searches"),
-            (0, "process", "0 processes"),
-            (2, "load", "2 loads"),
-        ] {
-            assert_eq!(plural(n, noun), expected);
-        }
-    }
 
     #[test]
     fn numbers_match_texts_shared_with_viewer() {

@@ -15,7 +15,7 @@ use crate::caveat::{Caveat, Code, Severity, info};
 use crate::drops::{DropExplanation, MachineDrops};
 use crate::load::offered::rate_text;
 use crate::load::{InFlight, LoadResult, response_times, value_at_quantile};
-use crate::number_format::percent;
+use crate::number_format::{percent, plural, was};
 use crate::trial::sort_by_severity;
 
 /// Returns all caveats of a load, the most severe first.
@@ -86,8 +86,9 @@ fn early_end(result: &LoadResult, record: &LoadRecord) -> Option<Caveat> {
         let message = match result.exchanges.cut_off {
             0 => "This load was ended early: its window is shorter than planned.".into(),
             n => format!(
-                "This load was ended early. {n} requests in flight had waited no longer than the \
-                 slowest correct response, and do not count as failed."
+                "This load was ended early. {} in flight had waited no longer than the slowest \
+                 correct response, and do not count as failed.",
+                plural(n, "request")
             ),
         };
         info(Code::CutShort, message)
@@ -204,8 +205,10 @@ fn no_correct_response(result: &LoadResult, context: &Context<'_>) -> Option<Cav
 fn describe_failures(result: &LoadResult) -> String {
     match leading_failure(result) {
         Some((failure, count)) if failure == Outcome::ConnectRefused.name() => format!(
-            "No request got a correct response: {count} connections were refused. No server \
-             listens there. Start the server, or check the address and the port."
+            "No request got a correct response: {} {} refused. No server listens there. Start the \
+             server, or check the address and the port.",
+            plural(count, "connection"),
+            was(count)
         ),
         Some((failure, count)) => format!(
             "No request got a correct response. Most ended as {failure}, {} per second.",
@@ -299,8 +302,9 @@ fn in_flight_at_end(result: &LoadResult) -> Option<Caveat> {
     let n = result.exchanges.in_flight_at_end;
     (n > 0).then(|| {
         let message = format!(
-            "{n} requests had no response at the end. In percentiles they rank above every correct \
-             response. Use a longer or lower load to see them end."
+            "{} had no response at the end. In percentiles such requests rank above every correct \
+             response. Use a longer or lower load to see them end.",
+            plural(n, "request")
         );
         Caveat::new(Code::Unanswered, Severity::Warning, message, json!({"in_flight_at_end": n}))
     })
@@ -310,8 +314,10 @@ fn dropped_requests(result: &LoadResult) -> Option<Caveat> {
     let n = result.exchanges.dropped;
     (n > 0).then(|| {
         let message = format!(
-            "{n} requests were dropped, because too many already waited for a connection. Offer a \
-             lower rate, or use more connections."
+            "{} {} dropped, because too many already waited for a connection. Offer a lower rate, \
+             or use more connections.",
+            plural(n, "request"),
+            was(n)
         );
         Caveat::new(Code::Dropped, Severity::Warning, message, json!({"dropped": n}))
     })
@@ -384,9 +390,10 @@ fn unsolicited_responses(result: &LoadResult) -> Option<Caveat> {
         let after = result.connections.unsolicited_after;
         let earlier = after.map_or_else(|| "earlier".into(), |after| format!("{after} earlier"));
         let message = format!(
-            "The server sent bytes that answer no request on {n} connections, and dyno closed \
-             them. It is unknown which requests the {earlier} responses on them answer. Check the \
-             responses to HEAD, Content-Length, and responses that are sent twice."
+            "The server sent bytes that answer no request on {}, which dyno closed. It is unknown \
+             which requests the {earlier} responses there answer. Check the responses to HEAD, \
+             Content-Length, and responses that are sent twice.",
+            plural(n, "connection")
         );
         let evidence = json!({"connections": n, "responses_before": after});
         Caveat::new(Code::Unsolicited, Severity::Invalid, message, evidence)
@@ -455,8 +462,9 @@ fn protocol_fallback(result: &LoadResult) -> Option<Caveat> {
             _ => "the server chose another protocol by ALPN",
         };
         let message = format!(
-            "{n} connections used HTTP/1.1 instead of HTTP/2: {cause}. Turn on HTTP/2 in the \
-             server, or measure the protocol h1."
+            "{} used HTTP/1.1 instead of HTTP/2: {cause}. Turn on HTTP/2 in the server, or measure \
+             the protocol h1.",
+            plural(n, "connection")
         );
         Caveat::new(Code::FellBack, Severity::Invalid, message, json!({"connections": n}))
     })

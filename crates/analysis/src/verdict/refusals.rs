@@ -11,6 +11,7 @@ use super::Context;
 use crate::caveat::{Caveat, Code, Severity};
 use crate::load::LoadResult;
 use crate::load::offered::rate_text;
+use crate::number_format::{plural, was};
 
 /// End of sentences about a port that is in use.
 const PORT: &str = "on a port where no server should listen. Find the process with `ss -tlnp`.";
@@ -63,12 +64,16 @@ pub(super) fn refusals(
         let waiting_text = match (waiting, result.config.reconnect) {
             (0, _) => String::new(),
             (n, Reconnect::Backoff) => format!(
-                " Because dyno pauses between attempts (`reconnect = \"backoff\"`), {n} requests \
-                 were still waiting for an attempt at the end."
+                " Because dyno pauses between attempts (`reconnect = \"backoff\"`), {} {} still \
+                 waiting for an attempt at the end.",
+                plural(n, "request"),
+                was(n)
             ),
             (n, Reconnect::AtOnce) => format!(
-                " {n} requests were still waiting for an attempt at the end, because dyno cannot \
-                 try as often as requests are due."
+                " {} {} still waiting for an attempt at the end, because dyno cannot try as often \
+                 as requests are due.",
+                plural(n, "request"),
+                was(n)
             ),
         };
         let message = format!(

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::thresholds::{SERVER_FULL, SERVER_IDLE, STEAL, THROTTLED};
 use crate::caveat::{Caveat, Code, Severity, info};
-use crate::number_format::{cpus, percent};
+use crate::number_format::{cpus, percent, plural, was};
 use crate::server::{RuntimeMetrics, ServerUse, strays};
 
 /// Longest wait of all threads together for a CPU without a caveat, as a share of the allowed CPU
@@ -105,9 +105,10 @@ fn full_accept_queue(server: &ServerUse) -> Option<Caveat> {
         None => return full_syn_queue(network.syn_queue_drops?),
     };
     let message = format!(
-        "{overflows} connections found a full accept queue in the server's network namespace, and \
-         were retried a second later. Connect times include that second. Let the server listen \
-         with a longer backlog."
+        "{} found a full accept queue in the server's network namespace, and {} retried a second \
+         later. Connect times include that second. Let the server listen with a longer backlog.",
+        plural(overflows, "connection"),
+        was(overflows)
     );
     let evidence = json!({"listen_overflows": overflows});
     Some(Caveat::new(Code::AcceptQueueFull, Severity::Warning, message, evidence))
@@ -118,10 +119,11 @@ fn full_accept_queue(server: &ServerUse) -> Option<Caveat> {
 fn full_syn_queue(drops: u64) -> Option<Caveat> {
     (drops > 0).then(|| {
         let message = format!(
-            "{drops} connections found a full queue of half-open connections in the server's \
-             network namespace, and were dropped. Connect times include a second or more of \
-             waiting. Let the server listen with a longer backlog, or set \
-             `net.ipv4.tcp_syncookies=1`."
+            "{} found a full queue of half-open connections in the server's network namespace, \
+             and {} dropped. Connect times include a second or more of waiting. Let the server \
+             listen with a longer backlog, or set `net.ipv4.tcp_syncookies=1`.",
+            plural(drops, "connection"),
+            was(drops)
         );
         let evidence = json!({"syn_queue_drops": drops});
         Caveat::new(Code::AcceptQueueFull, Severity::Warning, message, evidence)

@@ -249,7 +249,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Unsolicited,
         severity: Severity::Invalid,
-        message: "answer no request on 1 connections, and dyno closed them. It is unknown which \
+        message: "answer no request on 1 connection, which dyno closed. It is unknown which \
                   requests the 7 earlier",
         evidence: r#"{"connections": 1, "responses_before": 7}"#,
         trigger: |w| {

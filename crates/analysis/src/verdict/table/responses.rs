@@ -254,7 +254,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Unanswered,
         severity: Severity::Warning,
-        message: "1 requests had no response at the end.",
+        message: "1 request had no response at the end.",
         evidence: r#"{"in_flight_at_end": 1}"#,
         trigger: |w| w.leave_in_flight(1),
         near_miss: |w| w.drop_requests(1),
@@ -263,7 +263,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Dropped,
         severity: Severity::Warning,
-        message: "1 requests were dropped,",
+        message: "1 request was dropped,",
         evidence: r#"{"dropped": 1}"#,
         trigger: |w| w.drop_requests(1),
         near_miss: |w| w.leave_in_flight(1),

@@ -523,7 +523,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::AcceptQueueFull,
         severity: Severity::Warning,
-        message: "1 connections found a full",
+        message: "1 connection found a full",
         evidence: r#"{"listen_overflows": 1}"#,
         trigger: |w| network(w).listen_overflows = Some(1),
         near_miss: |w| network(w).listen_drops = Some(1),
@@ -532,7 +532,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::AcceptQueueFull,
         severity: Severity::Warning,
-        message: "1 connections found a full queue of half-open connections",
+        message: "1 connection found a full queue of half-open connections",
         evidence: r#"{"syn_queue_drops": 1}"#,
         trigger: |w| network(w).syn_queue_drops = Some(1),
         near_miss: |w| network(w).syn_cookies = Some(1),
