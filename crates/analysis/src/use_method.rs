@@ -77,7 +77,11 @@ fn cpu(t: &TrialResult) -> UseRow {
             server.throttling.map(|t| t.throttled_periods as f64),
             Unit::Count,
             "periods throttled by the quota",
-            "it has no quota, and processes cannot read the machine's own errors",
+            if server.throttled_s.is_some() {
+                "it has no quota, and processes cannot read the machine's own errors"
+            } else {
+                NO_GROUP
+            },
         ),
     )
 }

@@ -75,6 +75,9 @@ fn combine(loads: &[&PooledLoad]) -> Option<LoadResult> {
     result.throughput_rps = mean(|load| load.throughput_rps);
     result.in_flight.mean = mean(|load| load.in_flight.mean);
     result.response_time_us = Percentiles::from_due(&times, missing);
+    let lags = loads.iter().map(|load| &load.result.client.wake_lag_us);
+    let p99 = |lag: &Percentiles| lag.p99.unwrap_or(0.0);
+    result.client.wake_lag_us = lags.max_by(|a, b| p99(a).total_cmp(&p99(b)))?.clone();
     result.exchanges = loads.iter().map(|load| load.result.exchanges).reduce(|a, b| a.plus(&b))?;
     result.outcomes = Default::default();
     loads.iter().for_each(|load| result.outcomes.add(&load.result.outcomes));
@@ -112,6 +115,7 @@ fn caveats(loads: &[&PooledLoad], error_share: f64, seconds: f64) -> Vec<Caveat>
             loads.iter().filter(has_caveat).map(|load| load.result.duration_s).sum();
         let is_retained = match caveat.code {
             Code::Errors => error_share >= MAX_LOST,
+            Code::FellBack => true,
             code => FAILURES.contains(&code) || 2.0 * duration_s > seconds,
         };
         if is_retained && !retained.iter().any(|known| known.code == caveat.code) {
@@ -119,4 +123,37 @@ fn caveats(loads: &[&PooledLoad], error_share: f64, seconds: f64) -> Vec<Caveat>
         }
     }
     retained
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caveat::Severity;
+    use crate::fixture::five_block_report;
+
+    /// One of three loads has the caveat.
+    #[test]
+    fn caveats_about_responses_of_one_load_are_retained() {
+        let result = five_block_report().trials.remove(0).load;
+        let load = |code: Option<Code>| PooledLoad {
+            result: with_caveats(result.clone(), |_| {
+                let caveat = |code| Caveat::new(code, Severity::Invalid, String::new(), ().into());
+                code.map(caveat).into_iter().collect()
+            }),
+            times: Times::default(),
+            missing: UnansweredRequests::NONE,
+            is_limited_by_generator: false,
+        };
+        let retained = |code: Code| {
+            let loads = [load(Some(code)), load(None), load(None)];
+            let seconds = 3.0 * result.duration_s;
+            caveats(&loads.each_ref(), 0.0, seconds).iter().any(|caveat| caveat.code == code)
+        };
+        for code in
+            [Code::Unsolicited, Code::AnsweredEarly, Code::FellBack, Code::IncorrectResponses]
+        {
+            assert!(retained(code), "{code}");
+        }
+        assert!(!retained(Code::Contaminated), "it holds for a third of the time");
+    }
 }

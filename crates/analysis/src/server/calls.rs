@@ -57,6 +57,12 @@ pub struct Transfers {
 }
 
 impl CallRates {
+    /// Whether the results of the calls were observed, and not only their number.
+    #[must_use]
+    pub fn has_results(&self) -> bool {
+        self.by_name.values().all(|call| call.errors.is_some())
+    }
+
     /// Computes the rates between two readings; `None`: no call was observed, or no response
     /// arrived.
     pub(super) fn from_readings(first: &CallsUse, last: &CallsUse) -> Option<CallRates> {

@@ -457,8 +457,9 @@ impl Curve {
                 elsewhere_confidence(&trial.server),
                 format!(
                     "Requests queue in the server or in a service that it needs: {comparison} The \
-                     queue is a lock, a pool or a limit of the server, or a service that dyno does \
-                     not monitor. Name such services as `[[backends]]`."
+                     queue is {}a lock, a pool or a limit of the server, or a service that dyno \
+                     does not monitor. Name such services as `[[backends]]`.",
+                    if trial.server.working.is_none() { "a disk, its workers, " } else { "" }
                 ),
             ),
             None => (

@@ -119,7 +119,10 @@ pub fn limiter(
         .or_else(|| memory(load, server, machine))
         .or_else(|| other_programs::backend(server, backends))
         .or_else(|| link(load, server, machine))
-        .or_else(|| Some(weaken_by_interrupts(after_links()?, server)))
+        .or_else(|| {
+            let limiter = weaken_by_interrupts(after_links()?, server);
+            Some(other_programs::weaken_by_shared_cpus(limiter, server, backends))
+        })
         .or_else(|| other_programs::server_limiter(load, server, machine))
         .unwrap_or_else(|| weaken_by_interrupts(unknown(load, server), server))
 }
@@ -458,16 +461,17 @@ fn is_quick(load: &LoadResult, server: &ServerUse) -> bool {
     mean_us.zip(quick_us).is_some_and(|(mean_us, quick_us)| mean_us <= quick_us)
 }
 
-/// Whether a thread has little CPU time left. Its role is a guess from its name, so it may serve.
+/// Whether a thread has little CPU time left, or none is known. Its role is a guess from its name, so it may serve.
 fn has_nearly_full_thread(server: &ServerUse) -> bool {
-    server.busiest_thread_utilisation.is_some_and(|busiest| busiest >= SERVER_IDLE)
+    server.busiest_thread_utilisation.is_none_or(|busiest| busiest >= SERVER_IDLE)
 }
 
-/// Whether requests wait for the server's CPUs for much of their time. The server may be bound to
+/// Whether requests wait for the server's CPUs for much of their time, or that is unknown. The
+/// server may be bound to
 /// fewer CPUs than dyno knows.
 fn waits_for_cpus(load: &LoadResult, server: &ServerUse) -> bool {
     let response_times_s = load.in_flight.mean * server.window_s;
-    server.run_delay_s.is_some_and(|waited_s| waited_s >= CPU_WAIT_SHARE * response_times_s)
+    server.run_delay_s.is_none_or(|waited_s| waited_s >= CPU_WAIT_SHARE * response_times_s)
 }
 
 /// Describes the waits of the server's threads, or names the option that shows them.

@@ -9,12 +9,12 @@ use super::limiter::{Limiter, is_generator_starved, is_quota_used, throttling_cl
 use super::polling::{asks_in_vain, is_full};
 use super::resource::{Confidence, Resource};
 use super::server::{MAX_WAITING, starved_seconds};
-use super::thresholds::{SERVER_BUSY, STEAL, THROTTLED};
+use super::thresholds::{SERVER_BUSY, SERVER_IDLE, STEAL, THROTTLED};
 use crate::backend::BackendUse;
 use crate::load::LoadResult;
 use crate::machine::MachineResult;
 use crate::number_format::percent;
-use crate::server::ServerUse;
+use crate::server::{CallRates, ServerUse};
 
 /// Minimum share of the use of the generator's CPUs at which other programs count as the cause.
 const MOSTLY_OTHERS: f64 = 0.5;
@@ -169,9 +169,17 @@ fn while_server(server: &ServerUse) -> String {
     server.cpu_utilisation.map_or(String::new(), text)
 }
 
-/// A back end used nearly all of its allowed CPU time.
+/// Returns the confidence that a busy back end works, and does not poll. It is known only if the
+/// results of its calls were observed.
+fn work_confidence(backend: &BackendUse) -> Confidence {
+    let has_results = backend.server.calls.as_ref().is_some_and(CallRates::has_results);
+    if has_results { Confidence::High } else { Confidence::Medium }
+}
+
+/// A back end used nearly all of its allowed CPU time, and does not poll.
 fn full_backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
-    let (backend, used) = highest(backends, |backend| backend.cpu_utilisation)?;
+    let working = |backend: &ServerUse| backend.cpu_utilisation.filter(|_| !asks_in_vain(backend));
+    let (backend, used) = highest(backends, working)?;
     (used >= SERVER_BUSY).then(|| {
         let sentence = format!(
             "The back end {}: it used {} of its allowed CPU time{}.",
@@ -183,7 +191,7 @@ fn full_backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> 
             "backend": backend.name, "backend_utilisation": used,
             "server_utilisation": server.cpu_utilisation,
         });
-        Limiter::new(Resource::Backend, Confidence::High, sentence, evidence)
+        Limiter::new(Resource::Backend, work_confidence(backend), sentence, evidence)
     })
 }
 
@@ -231,19 +239,16 @@ fn backend_thread(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter
         "backend": backend.name, "backend_utilisation": used,
         "busiest_serving_utilisation": busiest, "server_utilisation": server.cpu_utilisation,
     });
-    // If its calls were not counted, the thread may poll.
-    let confidence =
-        if backend.server.calls.is_some() { Confidence::High } else { Confidence::Medium };
-    Some(Limiter::new(Resource::Backend, confidence, sentence, evidence))
+    Some(Limiter::new(Resource::Backend, work_confidence(backend), sentence, evidence))
 }
 
 /// A back end would fill its CPUs if no other program used them. The time for which its threads
-/// waited for a CPU counts as used.
+/// waited for CPUs that other programs used counts as used.
 fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     let demand = |backend: &BackendUse| {
         let (used, allowed_s) = (backend.server.cpu_utilisation?, backend.server.cpu_allowed_s?);
-        let waited = backend.server.run_delay_s? / allowed_s;
-        (waited > MAX_WAITING && used + waited >= SERVER_BUSY).then_some((used, waited))
+        let waited = starved_seconds(&backend.server)? / allowed_s;
+        (used + waited >= SERVER_BUSY).then_some((used, waited))
     };
     let (backend, (used, waited)) =
         backends.iter().find_map(|backend| Some((backend, demand(backend)?)))?;
@@ -260,13 +265,41 @@ fn waiting_backend(backends: &[BackendUse]) -> Option<Limiter> {
     Some(Limiter::new(Resource::Backend, Confidence::Medium, sentence, evidence))
 }
 
+/// Returns the utilisation of the CPUs that the server shares with back ends. `None`: it shares
+/// none, or the use by one of them is unknown.
+fn shared_utilisation(server: &ServerUse, backends: &[BackendUse]) -> Option<f64> {
+    let sharing = || backends.iter().filter(|backend| backend.shares_cpus);
+    sharing().next()?;
+    sharing().map(|b| b.server.cpu_utilisation).chain([server.cpu_utilisation]).sum()
+}
+
+/// Weakens a limiter that needs an idle server CPU, if back ends left little time of that CPU.
+pub(super) fn weaken_by_shared_cpus(
+    limiter: Limiter,
+    server: &ServerUse,
+    backends: &[BackendUse],
+) -> Limiter {
+    match shared_utilisation(server, backends).filter(|used| *used >= SERVER_IDLE) {
+        None => limiter,
+        Some(used) => {
+            let doubt = format!(
+                " The server and its back ends used {} of the CPUs that they share.",
+                percent(used)
+            );
+            limiter.weaken(Confidence::Medium, &doubt)
+        }
+    }
+}
+
 /// The server and its back ends together fill the CPUs that they share.
 fn shared_cpus(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
-    let (backend, used) = highest(backends, |backend| backend.cpu_utilisation)?;
+    let together = shared_utilisation(server, backends)?;
+    let sharing = backends.iter().filter(|backend| backend.shares_cpus);
+    let (backend, used) = sharing
+        .filter_map(|backend| Some((backend, backend.server.cpu_utilisation?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))?;
     let server_used = server.cpu_utilisation;
-    let shared = backends.iter().filter(|b| b.shares_cpus).map(|b| b.server.cpu_utilisation);
-    let together = shared.chain([server_used]).sum::<Option<f64>>()?;
-    (backend.shares_cpus && together >= SERVER_BUSY).then(|| {
+    (together >= SERVER_BUSY).then(|| {
         let sentence = format!(
             "The CPUs that the server and its back end {} share: together they used {} of them, \
              the server {} and {} {}. Give the back end CPUs of its own (`cpuset` in \

@@ -162,13 +162,15 @@ pub(super) fn delayed_ack(load: &LoadResult, server: &ServerUse) -> Option<Limit
 }
 
 /// Whether a response may take the server longer than this time: it sleeps, waits for a timer, or
-/// computes for that long.
+/// computes for that long. An unknown counter excludes none of them.
 fn may_spend_time(server: &ServerUse, time_us: f64) -> bool {
-    let idle_waits = server.calls.as_ref().and_then(idle_waits);
-    may_requests_sleep(server) == Some(true)
+    let Some(calls) = server.calls.as_ref().filter(|calls| calls.has_results()) else {
+        return true;
+    };
+    may_requests_sleep(server) != Some(false)
         || TimedWaits::from_use(server) != TimedWaits::Few
-        || idle_waits.is_some_and(|waits| waits >= SLEEPS_PER_RESPONSE)
-        || server.cpu_us_per_request.is_some_and(|cpu_us| cpu_us > time_us)
+        || idle_waits(calls).is_some_and(|waits| waits >= SLEEPS_PER_RESPONSE)
+        || server.cpu_us_per_request.is_none_or(|cpu_us| cpu_us > time_us)
 }
 
 /// New connections wait in the server's accept queue, or find it full and are retried a second
@@ -308,6 +310,12 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
             Confidence::Medium,
             " Several threads worked at a time, so the threads may instead wait for a pool.",
         )
+    } else if !writes_once(server) {
+        (
+            Confidence::Medium,
+            " They may instead wait for work, while requests wait for a service to which the \
+             server writes.",
+        )
     } else if wait.serving.steady_workers > 0 {
         (
             Confidence::Medium,
@@ -411,13 +419,17 @@ fn per_response(call: &Call, part: u64) -> f64 {
 }
 
 /// Whether the threads may sleep in requests. Threads with other tasks sleep too, but less often
-/// than once per response. `None`: calls were not counted.
+/// than once per response. `None`: calls were not counted, or too many of them have no name.
 fn may_requests_sleep(server: &ServerUse) -> Option<bool> {
     let calls = server.calls.as_ref()?;
+    let unnamed = calls.by_name.get("other").map_or(0.0, |call| call.per_response);
     let sleeps =
         ["nanosleep", "clock_nanosleep"].into_iter().filter_map(|name| calls.by_name.get(name));
     let sleeps_per_response: f64 = sleeps.map(|call| call.per_response).sum();
-    Some(sleeps_per_response >= SLEEPS_PER_RESPONSE)
+    if sleeps_per_response >= SLEEPS_PER_RESPONSE {
+        return Some(true);
+    }
+    (sleeps_per_response + unnamed < SLEEPS_PER_RESPONSE).then_some(false)
 }
 
 /// Whether the states and calls of the serving threads show that hardly any request queues, neither
@@ -428,9 +440,13 @@ pub(super) fn are_queues_excluded(server: &ServerUse) -> bool {
     // Threads with other tasks sleep without a request.
     let sleeps = (may_requests_sleep(server) != Some(false)).then_some(ThreadState::Sleep);
     let share: f64 = waits.into_iter().chain(sleeps).map(|state| serving.share(state)).sum();
+    share * (serving.threads as f64) < QUEUED_THREADS && writes_once(server)
+}
+
+/// Whether the server is known to write once per response, so that it asks no other service.
+fn writes_once(server: &ServerUse) -> bool {
     let writes = server.calls.as_ref().and_then(|calls| calls.writes);
-    share * (serving.threads as f64) < QUEUED_THREADS
-        && writes.is_some_and(|writes| writes.per_response <= ONE_WRITE)
+    writes.is_some_and(|writes| writes.per_response <= ONE_WRITE)
 }
 
 /// Returns the server's CPU utilisation if it has CPU time left.

@@ -41,8 +41,49 @@ pub(super) const CASES: &[Case] = &[
         claim: "together they used 90 % of them",
         evidence: "{}",
         trigger: |w| w.backends = vec![backend_use("db", 0.4, true)],
+        // The CPUs that they share have little time left.
         near_miss: |w| w.backends = vec![backend_use("db", 0.39, true)],
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
+    },
+    // The busiest back end has CPUs of its own.
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        claim: "The CPUs that the server and its back end cache share: together they used 95 %",
+        evidence: r#"{"backend": "cache", "together": 0.95}"#,
+        trigger: |w| {
+            w.backends = vec![backend_use("cache", 0.45, true), backend_use("db", 0.6, false)];
+        },
+        near_miss: |w| {
+            w.backends = vec![backend_use("cache", 0.24, true), backend_use("db", 0.6, false)];
+        },
         near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    // A back end that polls is always full.
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::Medium,
+        claim: "The back end db: it used 100 % of its allowed CPU time",
+        evidence: "{}",
+        trigger: |w| w.backends = vec![full_backend(None)],
+        near_miss: |w| w.backends = vec![full_backend(Some(3.0))],
+        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+    },
+    // Without the results of its calls, a back end may poll.
+    Case {
+        resource: Resource::Backend,
+        confidence: Confidence::High,
+        claim: "One thread of the back end db: it was busy for 100 % of the time",
+        evidence: "{}",
+        trigger: |w| w.backends = vec![backend_with_thread(1.0, Some(2.9))],
+        near_miss: |w| {
+            let mut backend = backend_with_thread(1.0, Some(2.9));
+            let calls = backend.server.calls.as_mut().expect("calls");
+            let counted = Call { per_response: 50.0, ..Call::default() };
+            calls.by_name = [("epoll_wait".into(), counted)].into();
+            w.backends = vec![backend];
+        },
+        near_miss_verdict: (Resource::Backend, Confidence::Medium),
     },
     // One thread of a back end that may use several CPUs is full.
     Case {
@@ -120,7 +161,11 @@ pub(super) const CASES: &[Case] = &[
 
 /// A back end with this CPU utilisation.
 fn backend_use(name: &str, utilisation: f64, shares_cpus: bool) -> BackendUse {
-    let server = ServerUse { cpu_utilisation: Some(utilisation), ..ServerUse::default() };
+    let server = ServerUse {
+        cpu_utilisation: Some(utilisation),
+        calls: Some(CallRates::default()),
+        ..ServerUse::default()
+    };
     BackendUse { name: name.into(), cpu_share: None, shares_cpus, server }
 }
 
@@ -129,11 +174,21 @@ fn backend_use(name: &str, utilisation: f64, shares_cpus: bool) -> BackendUse {
 fn backend_with_thread(busiest: f64, idle_polls: Option<f64>) -> BackendUse {
     let mut backend = backend_use("db", busiest / 4.0, false);
     backend.server.busiest_serving_utilisation = Some(busiest);
-    backend.server.calls = idle_polls.map(|n| {
-        let call = Call { per_response: n, returned_mean: Some(0.0), ..Call::default() };
-        CallRates { by_name: [("epoll_wait".into(), call)].into(), ..CallRates::default() }
-    });
+    backend.server.calls = idle_polls.map(polls);
     backend
+}
+
+/// A back end whose only CPU is full. `idle_polls`: as above.
+fn full_backend(idle_polls: Option<f64>) -> BackendUse {
+    let mut backend = backend_use("db", 1.0, false);
+    backend.server.calls = idle_polls.map(polls);
+    backend
+}
+
+/// So many waits per response that returned no event.
+fn polls(per_response: f64) -> CallRates {
+    let call = Call { per_response, errors: Some(0), returned_mean: Some(0.0), ..Call::default() };
+    CallRates { by_name: [("epoll_wait".into(), call)].into(), ..CallRates::default() }
 }
 
 /// A back end that its CPU quota throttled in some of 1,000 periods.
@@ -143,11 +198,32 @@ fn throttled_backend(utilisation: f64, throttled_periods: u64) -> BackendUse {
     backend
 }
 
-/// A back end on two CPUs for a second. `waited_s`: time that its threads waited for a CPU.
+/// A back end on two CPUs for a second, which other programs used for half a second. `waited_s`:
+/// time that its threads waited for a CPU.
 fn waiting_backend(name: &str, utilisation: f64, waited_s: f64) -> BackendUse {
     let mut backend = backend_use(name, utilisation, false);
     (backend.server.cpu_allowed_s, backend.server.run_delay_s) = (Some(2.0), Some(waited_s));
+    backend.server.others_on_its_cpus_s = Some(0.5);
     backend
+}
+
+/// A back end may wait for its own threads, for the server, or for its quota.
+#[test]
+fn back_end_alone_on_its_cpus_is_not_starved() {
+    let resource = |change: fn(&mut ServerUse)| {
+        let mut world = TrialWorld::default();
+        world.set_in_flight_time(64 * S);
+        let mut backend = waiting_backend("db", 0.65, 0.5);
+        change(&mut backend.server);
+        world.backends = vec![backend];
+        world.limiter().resource
+    };
+    assert_eq!(resource(|_| {}), Resource::Backend);
+    assert_eq!(resource(|db| db.others_on_its_cpus_s = Some(0.19)), Resource::Elsewhere);
+    assert_eq!(resource(|db| db.others_on_its_cpus_s = None), Resource::Elsewhere);
+    let is_throttled: fn(&mut ServerUse) =
+        |db| db.throttling = Some(Throttling { periods: 1000, throttled_periods: 60 });
+    assert_eq!(resource(is_throttled), Resource::Elsewhere);
 }
 
 /// The hint to monitor services is for suites that monitor none.

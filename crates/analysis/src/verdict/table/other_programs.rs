@@ -201,7 +201,7 @@ pub(super) const CASES: &[Case] = &[
         evidence: "{}",
         trigger: |w| set_unknown_waits(w, 250 * MS),
         near_miss: |w| set_unknown_waits(w, 249 * MS),
-        near_miss_verdict: (Resource::Concurrency, Confidence::High),
+        near_miss_verdict: (Resource::Concurrency, Confidence::Medium),
     },
     // The server waited for CPUs, but would have had headroom even with that time.
     Case {

@@ -71,6 +71,23 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::DelayedAck, Confidence::Medium),
     },
+    // Without the results of calls, a response may wait for a timer. Calls without a name may sleep.
+    Case {
+        resource: Resource::DelayedAck,
+        confidence: Confidence::Medium,
+        claim: "each connection gets 25 responses per second",
+        evidence: "{}",
+        trigger: |w| {
+            w.delay_responses(8, 40, 20);
+            w.set_calls("epoll_wait", CallUse { count: 400, errors: None, ..CallUse::default() });
+        },
+        near_miss: |w| {
+            w.delay_responses(8, 40, 20);
+            let calls = CallUse { count: 400, returned: Some(400), ..CallUse::default() };
+            w.set_calls("epoll_wait", calls);
+        },
+        near_miss_verdict: (Resource::DelayedAck, Confidence::High),
+    },
     // The responses may take that long to compute.
     Case {
         resource: Resource::DelayedAck,
@@ -243,6 +260,25 @@ pub(super) const CASES: &[Case] = &[
         near_miss: |w| {
             w.set_in_flight_time(14 * S);
             w.set_thread_states(8, ThreadState::Lock, 875);
+        },
+        near_miss_verdict: (Resource::Lock, Confidence::High),
+    },
+    // Idle threads of an asynchronous runtime wait for work in futex, too. A server that writes more
+    // than once per response may wait for a service.
+    Case {
+        resource: Resource::Lock,
+        confidence: Confidence::Medium,
+        claim: "while requests wait for a service to which the server writes",
+        evidence: "{}",
+        trigger: |w| {
+            w.set_in_flight_time(14 * S);
+            w.set_thread_states(8, ThreadState::Lock, 875);
+            w.set_calls("write", CallUse { count: 1051, ..CallUse::default() });
+        },
+        near_miss: |w| {
+            w.set_in_flight_time(14 * S);
+            w.set_thread_states(8, ThreadState::Lock, 875);
+            w.set_calls("write", CallUse { count: 1050, ..CallUse::default() });
         },
         near_miss_verdict: (Resource::Lock, Confidence::High),
     },
