@@ -330,6 +330,15 @@ pub(crate) fn check_search(trials: usize, search: &SearchRecord) -> FileCheck {
     Ok(())
 }
 
+impl LoadRecord {
+    /// Returns in which way the record contradicts itself, so that an archive with it could not be
+    /// read. `None`: it does not.
+    #[must_use]
+    pub fn contradiction(&self) -> Option<String> {
+        check_load(self, true).err()
+    }
+}
+
 /// Checks a load. `has_ages`: whether the archive records ages by outcome.
 fn check_load(load: &LoadRecord, has_ages: bool) -> FileCheck {
     let (opens, closes) = load.window_ns;

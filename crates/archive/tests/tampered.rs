@@ -6,7 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use dyno_archive::{Outcome, RunDir};
+use dyno_archive::load::{Books, Connections, UnansweredAges};
+use dyno_archive::{LoadRecord, Outcome, RunDir};
 use serde_json::{Value, json};
 
 fn golden() -> PathBuf {
@@ -349,6 +350,26 @@ fn refusal_of_instants(began: Option<i64>, ended: Option<i64>) -> Option<String>
     fs::write(folder.path().join(file), serde_json::to_vec(&start).unwrap()).unwrap();
     let read = RunDir::open(folder.path()).and_then(|dir| dir.read());
     read.err().map(|error| error.to_string())
+}
+
+/// A server may die while its connections are opened. No time of theirs is recorded then.
+#[test]
+fn load_that_ended_before_its_begin_is_consistent() {
+    let mut complete = RunDir::open(&golden()).unwrap().read().unwrap().trials.remove(0).load;
+    assert_eq!(complete.contradiction(), None);
+    complete.connections.opened += 1;
+    assert!(complete.contradiction().unwrap().starts_with("connect times: "));
+    let load = LoadRecord {
+        began_ns: 0,
+        window_ns: (0, 0),
+        books: Books::default(),
+        connections: Connections { opened: 3, ..Connections::default() },
+        intervals: Vec::new(),
+        edges: None,
+        unanswered: UnansweredAges::default(),
+        ..complete
+    };
+    assert_eq!(load.contradiction(), None);
 }
 
 #[test]
