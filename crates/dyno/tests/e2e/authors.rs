@@ -250,6 +250,24 @@ fn import_reads_files_of_its_folder_only() {
     assert!(!folder.join("subject.toml").exists());
 }
 
+/// Without names, only subjects whose needs are not met may be left out.
+#[test]
+fn check_of_subject_with_unbuilt_back_end_fails() {
+    let sandbox = Sandbox::new();
+    let subjects = sandbox.path().join("subjects");
+    let behind = null_on("{port}", "").replace("[start]", "backends = [\"db\"]\n[start]");
+    write(&subjects, "behind", &behind);
+    let db = sandbox.path().join("backends/db");
+    std::fs::create_dir_all(&db).unwrap();
+    let text = "[build]\ncommand = \"echo no such type; exit 1\"\ninputs = []\n[start]\ncommand = \
+                [\"x\", \"{port}\"]\n";
+    std::fs::write(db.join("backend.toml"), text).unwrap();
+    let output = sandbox.dyno(&["subjects", "check"]);
+    let printed = crate::drive::text(&output);
+    assert_eq!(output.status.code(), Some(3), "{printed}");
+    assert!(printed.contains("build failed: its back end db: "), "{printed}");
+}
+
 #[test]
 fn mistake_in_back_end_does_not_affect_other_checks() {
     let sandbox = Sandbox::new();

@@ -120,10 +120,16 @@ fn check(
         _ => {}
     })?;
     let planned_subject = &planned.plan.subjects[0];
-    let outcome = match (&planned_subject.skipped, &planned_subject.build_failed) {
-        (Some(reason), _) => CheckOutcome::Skipped(reason.clone()),
-        (None, Some(output)) => CheckOutcome::NotBuilt(output.clone()),
-        (None, None) => {
+    let mut backends = planned.plan.backends.iter();
+    let unbuilt =
+        backends.find_map(|backend| Some((&backend.name, backend.build_failed.as_ref()?)));
+    let outcome = match (unbuilt, &planned_subject.skipped, &planned_subject.build_failed) {
+        (Some((name, output)), ..) => {
+            CheckOutcome::NotBuilt(format!("its back end {name}: {output}"))
+        }
+        (None, Some(reason), _) => CheckOutcome::Skipped(reason.clone()),
+        (None, None, Some(output)) => CheckOutcome::NotBuilt(output.clone()),
+        (None, None, None) => {
             let (ended, run) = run_checks(&planned, &builds, supervision)?;
             let protocols = answering_protocols(&run);
             let trials = run.trials.into_iter();
