@@ -101,10 +101,17 @@ impl StartRecord {
     }
 
     /// Returns the protocols over which the server failed a check of its contract before the load,
-    /// each with the first such check. The server was not loaded over these protocols.
+    /// each with the first such check. The server was not loaded over these protocols. There are
+    /// none if a back end or the machine failed, because that may have broken the checks.
     #[must_use]
     pub fn refused_protocols(&self) -> BTreeMap<Protocol, &CheckResult> {
         let mut all = BTreeMap::new();
+        let failed_otherwise = self.failure.as_ref().is_some_and(|failure| {
+            matches!(failure.kind, FailureKind::BackendFailed | FailureKind::Harness)
+        });
+        if failed_otherwise {
+            return all;
+        }
         let before = self.subject().into_iter().flat_map(|part| &part.checks_before);
         for check in before.filter(|check| check.is_broken()) {
             check.counted_protocols().iter().for_each(|protocol| {
@@ -512,9 +519,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn final_check_is_lacking_unless_subject_failed() {
-        let check = CheckResult {
+    fn passed_check() -> CheckResult {
+        CheckResult {
             name: "status".into(),
             protocol: Protocol::H1,
             ok: true,
@@ -524,7 +530,29 @@ mod tests {
             asked: String::new(),
             expected: String::new(),
             got: String::new(),
+        }
+    }
+
+    /// A dead back end, or a machine without memory, breaks checks that the server keeps.
+    #[test]
+    fn checks_that_others_may_have_broken_refuse_no_protocol() {
+        let refused = |kind: Option<FailureKind>| {
+            let mut part = PartStart::new(Party::SUBJECT, "server".into());
+            part.checks_before = vec![CheckResult { ok: false, ..passed_check() }];
+            let failure = kind.map(|kind| Failure { kind, message: "it ended".into() });
+            let start = StartRecord { parts: vec![part], failure, ..StartRecord::default() };
+            start.refused_protocols().len()
         };
+        assert_eq!(refused(None), 1);
+        assert_eq!(refused(Some(FailureKind::IncorrectResponses)), 1);
+        assert_eq!(refused(Some(FailureKind::Interrupted)), 1);
+        assert_eq!(refused(Some(FailureKind::BackendFailed)), 0);
+        assert_eq!(refused(Some(FailureKind::Harness)), 0);
+    }
+
+    #[test]
+    fn final_check_is_lacking_unless_subject_failed() {
+        let check = passed_check();
         let lacks = |change: &dyn Fn(&mut StartRecord)| {
             let mut part = PartStart::new(Party::SUBJECT, "server".into());
             part.checks_before = vec![check.clone()];

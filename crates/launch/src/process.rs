@@ -280,15 +280,16 @@ impl Process {
     }
 
     /// Stops the subject as [`stop`](Self::stop) does. Returns also the exit status of its first
-    /// process, unless dyno killed it.
+    /// process, unless dyno killed it, and the processes that the kernel killed for lack of memory.
     pub fn stop_with_status(
         mut self,
         signal: Signal,
         deadline_ns: u64,
         patience: impl Fn() -> Patience,
-    ) -> Option<(StopRecord, Option<ExitStatus>)> {
-        let stop = self.stop_gracefully(signal, deadline_ns, patience)?;
-        Some((stop, self.status.filter(|_| !stop.killed)))
+    ) -> (Option<(StopRecord, Option<ExitStatus>)>, OomKills) {
+        let stop = self.stop_gracefully(signal, deadline_ns, patience);
+        let stop = stop.map(|stop| (stop, self.status.filter(|_| !stop.killed)));
+        (stop, self.oom_kills())
     }
 
     fn stop_gracefully(

@@ -7,6 +7,7 @@ mod first_start;
 mod fixture;
 mod judge;
 mod lifecycle_check;
+mod observed_promise;
 mod ports;
 mod price;
 mod profile;

@@ -112,12 +112,20 @@ fn ctrl_c_in_last_search_allows_resume() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(text(&output).contains("dyno run --resume"), "{}", text(&output));
     sandbox.assert_nothing_is_left();
-    let run = sandbox.run_folder().unwrap();
-    let run = run.to_str().unwrap();
+    let folder = sandbox.run_folder().unwrap();
+    let run = folder.to_str().unwrap();
+    // The finished trial has the checks that make it valid.
+    let start = std::fs::read(folder.join("starts/000.json")).unwrap();
+    let start: serde_json::Value = serde_json::from_slice(&start).unwrap();
+    let checks = start["parts"][0]["checks_after"].as_array().unwrap();
+    assert!(!checks.is_empty() && start["failure"]["kind"] == "interrupted", "{start:#}");
     assert_eq!(sandbox.dyno(&["report", run]).status.code(), Some(3));
     let resumed = sandbox.dyno(&["run", "--resume", run]);
     assert!([0, 1].contains(&resumed.status.code().unwrap()), "{}", text(&resumed));
     assert_eq!(sandbox.report()["searches"].as_array().unwrap().len(), 1);
+    let trial = std::fs::read(folder.join("trials/0000.json")).unwrap();
+    let trial: serde_json::Value = serde_json::from_slice(&trial).unwrap();
+    assert_eq!(trial["start"], 0, "the finished trial was not measured again");
     sandbox.assert_nothing_is_left();
 }
 

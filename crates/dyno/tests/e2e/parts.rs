@@ -308,6 +308,50 @@ fn hanging_back_end_is_reported_after_step() {
     );
 }
 
+/// The front serves another protocol, but the dead back end may have broken the checks of this one.
+#[test]
+fn broken_checks_are_blamed_on_dead_back_end() {
+    let sandbox = tempfile::tempdir().unwrap();
+    define_store(sandbox.path(), "");
+    let journal = sandbox.path().join("journal").display().to_string();
+    let command = format!(
+        "[\"sh\", \"-c\", \"pkill -9 -s $(sed -n 's/start //p' {journal}); exec {} serve-null --port \
+         {{port}}\"]",
+        env!("CARGO_BIN_EXE_dyno")
+    );
+    let folder = sandbox.path().join("subjects/front");
+    fs::create_dir_all(&folder).unwrap();
+    let text = format!(
+        "language = \"Rust\"\nprotocols = [\"h1\", \"h2c\"]\nchecks = [\"own\"]\n[start]\ncommand = \
+         {command}\nenv = {{ STORE = \"{{store.port}}\" }}\n"
+    );
+    fs::write(folder.join("subject.toml"), text).unwrap();
+    fs::create_dir_all(sandbox.path().join("contracts")).unwrap();
+    let contract = "[[checks]]\nname = \"parting\"\nprotocols = [\"h2c\"]\npath = \
+                    \"/plaintext\"\nexpect = { body = \"Goodbye\" }\n";
+    fs::write(sandbox.path().join("contracts/own.toml"), contract).unwrap();
+    let suite = format!(
+        "subjects = [\"front\"]\n[suite]\nrepeats = 1\n[[workloads]]\nname = \"one\"\npath = \
+         \"/plaintext\"\n[[workloads]]\nname = \"two\"\nprotocol = \"h2c\"\npath = \
+         \"/plaintext\"\n{LOAD}"
+    );
+    let plan = walk::planned_with(&sandbox.path().join("subjects"), &suite);
+    let run = walk::run(sandbox.path(), &plan);
+    let [start] = run.starts.as_slice() else { panic!("{:?}", run.starts) };
+    let failure = start.failure.as_ref().unwrap();
+    assert_eq!(failure.kind, FailureKind::BackendFailed, "{failure:?}");
+    assert!(run.trials.is_empty(), "a resumed run measures both protocols");
+    let broken = |check: &dyno_archive::trial::CheckResult| check.is_broken();
+    assert!(start.subject().unwrap().checks_before.iter().any(broken));
+    assert!(start.refused_protocols().is_empty());
+    let kinds: Vec<FailureKind> = dyno_analysis::report::report(&run).subjects[0]
+        .failures
+        .iter()
+        .map(|failure| failure.failure.kind)
+        .collect();
+    assert_eq!(kinds, [FailureKind::BackendFailed]);
+}
+
 /// The readiness command of the back end cannot be repeated, so its failure proves nothing.
 #[test]
 fn subject_exit_is_not_blamed_on_back_end() {

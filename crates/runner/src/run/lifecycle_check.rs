@@ -25,12 +25,14 @@ use dyno_contract::relay::Relay;
 use dyno_launch::log::Log;
 use dyno_launch::process::Signal;
 use dyno_launch::supervision::{Interrupts, Patience};
+use dyno_observer::cgroup::OomKills;
 use dyno_subject::definition::Definition;
 use dyno_subject::placeholders::backends_in;
 use regex::bytes::Regex;
 
 use super::Runner;
 use super::judge::{harness, interrupted_failure};
+use super::observed_promise::{ObservedPromise, failure_behind};
 use super::ports::Ports;
 use super::running_parts::{CheckedListener, RunningPart};
 use super::start::{Recipe, RunSetup, Spawned};
@@ -93,19 +95,23 @@ impl Runner<'_> {
             if promise.look.is_refusal() && definition.start.has_own_port() {
                 self.stop_relayed(running.take(), definition);
             }
-            let result = match promise.look {
+            let observed = match promise.look {
                 _ if needs_backend(promise) && recipe.backend_ports.is_empty() => {
-                    Err(Problem::Wrong(NO_BACKENDS.into()))
+                    ObservedPromise::unstarted(NO_BACKENDS)
                 }
                 PromiseKind::Serves | PromiseKind::Stops => {
-                    let start = match running.take() {
+                    let mut start = match running.take() {
                         Some(start) => start,
                         None => self.start_relayed(&checked)?,
                     };
                     if promise.look == PromiseKind::Serves {
                         let result = check_serving(check, promise, &start);
+                        let process = &mut start.part.process;
+                        let oom_kills = process.oom_kills();
+                        let observed =
+                            ObservedPromise { result, oom_kills, ended: process.exit_status() };
                         running = Some(start);
-                        result
+                        observed
                     } else {
                         let signal = definition.stop.signal;
                         check_stop(check, promise, signal, start, self.interrupts)
@@ -116,7 +122,7 @@ impl Runner<'_> {
                         let recipe = Recipe { definition: &stripped, ..*recipe };
                         self.check_refusal(promise, &checked, &recipe)?
                     }
-                    None => Err(Problem::Wrong(NO_ADDRESS.into())),
+                    None => ObservedPromise::unstarted(NO_ADDRESS),
                 },
                 PromiseKind::RefusesUnreachable => {
                     let backend_ports = unused_addresses(recipe.backend_ports).map_err(harness)?;
@@ -127,7 +133,12 @@ impl Runner<'_> {
                     )?
                 }
             };
-            results.push(check_result(check, definition, result)?);
+            let ObservedPromise { result, oom_kills, ended } = observed;
+            let result = check_result(check, definition, result)?;
+            match failure_behind(&result, oom_kills, ended) {
+                Some(failure) => return Err(failure),
+                None => results.push(result),
+            }
         }
         self.stop_relayed(running, definition);
         // A check that the user interrupted has no result.
@@ -171,7 +182,7 @@ impl Runner<'_> {
                 format!("in a separate start for the lifecycle checks: {}{tail}", failure.message);
             Failure { message, ..failure }
         })?;
-        Ok(RelayedStart { part, port: ports.plain, relays })
+        Ok(RelayedStart { part, port: main_port(checked.recipe.definition, ports), relays })
     }
 
     /// Starts the subject with missing or unreachable back ends, and checks that it exits.
@@ -180,7 +191,7 @@ impl Runner<'_> {
         promise: &LifecyclePromise,
         checked: &CheckedSubject<'_>,
         recipe: &Recipe<'_>,
-    ) -> Result<Result<String, Problem>, Failure> {
+    ) -> Result<ObservedPromise, Failure> {
         let Spawned { mut process, ports, .. } =
             self.spawn(&mut checked.unreported_record(), recipe, checked.setup)?;
         // Read right after exec: the time to the exit is reported and compared with the contract's
@@ -201,15 +212,23 @@ impl Runner<'_> {
         let elapsed = began.elapsed();
         let result = refusal(status, elapsed, &process.log_tail());
         let result = result.and_then(|message| {
-            check_output(&promise.prints, &process.log(), 0, ports.plain).map(|()| message)
+            let port = main_port(recipe.definition, ports);
+            check_output(&promise.prints, &process.log(), 0, port).map(|()| message)
         });
+        let oom_kills = process.oom_kills();
         let files = self.runtime_files(&process);
         process.stop(recipe.definition.stop.signal, recipe.definition.stop.deadline_ns, || {
             Patience::None
         });
         files.remove();
-        Ok(result)
+        Ok(ObservedPromise { result, oom_kills, ended: None })
     }
+}
+
+/// Returns the port of the subject's first listener, which `{port}` stands for.
+fn main_port(definition: &Definition, ports: Ports) -> u16 {
+    let is_tls = definition.protocols.first().is_some_and(|protocol| protocol.is_tls());
+    if is_tls { ports.tls } else { ports.plain }
 }
 
 /// Checks that the subject completes a request that waits for a back end when the signal to stop
@@ -220,6 +239,20 @@ fn check_stop(
     signal: Signal,
     start: RelayedStart,
     interrupts: &Interrupts,
+) -> ObservedPromise {
+    let mut oom_kills = OomKills::default();
+    let result = complete_and_stop(check, promise, signal, start, (interrupts, &mut oom_kills));
+    ObservedPromise { result, oom_kills, ended: None }
+}
+
+/// Stops the server while a request is in flight, and checks the response, the exit and the output.
+/// `oom_kills` is set to the processes of the server that the kernel killed for lack of memory.
+fn complete_and_stop(
+    check: &Check,
+    promise: &LifecyclePromise,
+    signal: Signal,
+    start: RelayedStart,
+    (interrupts, oom_kills): (&Interrupts, &mut OomKills),
 ) -> Result<String, Problem> {
     let RelayedStart { part: RunningPart { process, listeners, .. }, port, relays } = start;
     let log = process.log();
@@ -229,7 +262,7 @@ fn check_stop(
     let within_ns = promise.within.as_nanos() as u64;
     let time = BEFORE_SIGNAL + promise.within;
     hold(true);
-    let (is_in_flight, result, stop) = thread::scope(|scope| {
+    let (is_in_flight, result, (stop, kills)) = thread::scope(|scope| {
         let request = scope.spawn(|| run_check(check, client, &log, ServerLoad::Ending, time));
         wait_for(BEFORE_SIGNAL, || request.is_finished() || before.has_new_requests(&relays));
         // A back end may also get requests of the server's own, such as those of a pool.
@@ -242,6 +275,7 @@ fn check_stop(
         let _ = release.join();
         (is_in_flight, request.join(), stop)
     });
+    *oom_kills = kills;
     let result = result
         .map_err(|_| Problem::Wrong("dyno's client ended before the check was complete".into()))?;
     if !result.ok {
@@ -627,10 +661,13 @@ mod tests {
             |delay| check_stop(&check, promise, Signal::Term, start(delay), &Interrupts::new());
         let fast = stop(Duration::ZERO);
         assert!(
-            matches!(&fast, Err(Problem::Late(text)) if text.starts_with(NOTHING_IN_FLIGHT)),
+            matches!(&fast.result, Err(Problem::Late(text)) if text.starts_with(NOTHING_IN_FLIGHT)),
             "{fast:?}"
         );
         let slow = stop(BEFORE_SIGNAL + RESPONSE_DELAY);
-        assert!(slow.as_ref().is_ok_and(|got| got.contains("and then an exit after")), "{slow:?}");
+        assert!(
+            slow.result.as_ref().is_ok_and(|got| got.contains("and then an exit after")),
+            "{slow:?}"
+        );
     }
 }

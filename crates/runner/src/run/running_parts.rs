@@ -77,6 +77,23 @@ impl<'a> Launched<'a> {
         blame(self.backends, failure, supervision)
     }
 
+    /// Judges the results of the subject's checks, and returns the protocols over which a check is
+    /// broken. `may_go_on`: whether the start is of use without these protocols. `Err`: it is not,
+    /// the subject is dead, or a back end or the machine failed, which may have broken the checks.
+    pub(super) fn judge_checks(
+        &mut self,
+        checks: &[CheckResult],
+        supervision: &Supervision<'_>,
+        may_go_on: impl Fn(&BTreeSet<Protocol>) -> bool,
+    ) -> Result<BTreeSet<Protocol>, Failure> {
+        let broken = checks.iter().filter(|check| check.is_broken());
+        let protocols = broken.flat_map(CheckResult::counted_protocols).copied().collect();
+        let Some(failure) = self.subject.failure_after_checks(checks) else { return Ok(protocols) };
+        let failure = self.blame(failure, supervision);
+        let is_incorrect = failure.kind == FailureKind::IncorrectResponses;
+        if is_incorrect && may_go_on(&protocols) { Ok(protocols) } else { Err(failure) }
+    }
+
     /// Resets the data of all back ends.
     pub(super) fn reset(&self, supervision: &Supervision<'_>) -> Result<(), Failure> {
         let failed = |name: &str, reason: String| Failure {
@@ -251,28 +268,15 @@ impl RunningPart {
         Some(results)
     }
 
-    /// Judges the results of checks. They are a failure if the part is dead, or if no trial is left
-    /// over its other protocols. `has_trials_left`: whether there are trials without the given
-    /// protocols.
-    pub(super) fn after_checks(
-        &mut self,
-        results: &[CheckResult],
-        has_trials_left: impl Fn(&BTreeSet<Protocol>) -> bool,
-    ) -> Result<(), Failure> {
-        let Some(failed) = results.iter().find(|check| !check.ok) else { return Ok(()) };
-        if self.process.exit_status().is_some() || self.check_alive(RequiredListeners::Any).is_err()
-        {
-            return self.judge(LastEvent::Check(failed)).map_or(Ok(()), Err);
-        }
-        let broken: Vec<&CheckResult> = results.iter().filter(|check| check.is_broken()).collect();
-        let protocols =
-            broken.iter().flat_map(|check| check.counted_protocols()).copied().collect();
-        match broken.first() {
-            Some(check) if !has_trials_left(&protocols) => {
-                self.judge(LastEvent::Check(check)).map_or(Ok(()), Err)
-            }
-            _ => Ok(()),
-        }
+    /// Returns the failure that the results of checks show. A part that is dead has failed, even if
+    /// the check is waived.
+    pub(super) fn failure_after_checks(&mut self, results: &[CheckResult]) -> Option<Failure> {
+        let failed = results.iter().find(|check| !check.ok)?;
+        let is_dead = self.process.exit_status().is_some()
+            || self.check_alive(RequiredListeners::Any).is_err();
+        let shown =
+            if is_dead { failed } else { results.iter().find(|check| check.is_broken())? };
+        self.judge(LastEvent::Check(shown))
     }
 
     /// Checks that the part still serves after a load. A failure is also added to the load's

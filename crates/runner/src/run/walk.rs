@@ -33,8 +33,14 @@ impl Runner<'_> {
     pub fn walk(&mut self) -> Result<RunEnd, RunError> {
         let run = self.dir.read()?;
         let completed = CompletedPart::from_run(&run);
+        // After a resumption with differences, the server may be another one.
+        let resumptions = &run.header.resumptions;
+        let is_changed = resumptions.iter().any(|part| !part.differences.is_empty());
+        let changed_from =
+            resumptions.last().filter(|_| is_changed).map_or(0, |part| part.from_start);
+        let unchanged = run.starts.iter().filter(|start| start.start >= changed_from);
         let mut passed_lifecycle: BTreeSet<usize> =
-            run.starts.iter().filter_map(|start| self.arm_passing_lifecycle(start)).collect();
+            unchanged.filter_map(|start| self.arm_passing_lifecycle(start)).collect();
         let mut next_start = run.starts.iter().map(|s| s.start + 1).max().unwrap_or(0);
         let observe =
             self.plan.arms.iter().flat_map(|arm| &arm.conditions.observe).copied().collect();
@@ -272,10 +278,33 @@ impl Runner<'_> {
             Ok(()) => Ok(()),
             Err(StartAbort::Run(error)) => Err(error),
             Err(StartAbort::Subject(failure)) => {
+                let failure = self.check_interrupted(failure, start)?;
                 record_log_tails(&mut start.record, &start.up);
                 start.record.failure = Some(failure);
                 self.conclude(start, setup)
             }
+        }
+    }
+
+    /// After a single interrupt, makes the checks without which the trials of the start are not
+    /// valid. Returns the failure that they show, or else the given one.
+    fn check_interrupted(
+        &mut self,
+        failure: Failure,
+        start: &mut Start,
+    ) -> Result<Failure, RunError> {
+        let is_due = failure.kind == FailureKind::Interrupted
+            && self.interrupts.count() == 1
+            && start.has_trials
+            && start.is_up()
+            && part_record(&mut start.record, Party::SUBJECT).checks_after.is_empty();
+        if !is_due {
+            return Ok(failure);
+        }
+        match self.check_again(start) {
+            Ok(()) => Ok(failure),
+            Err(StartAbort::Subject(shown)) => Ok(shown),
+            Err(StartAbort::Run(error)) => Err(error),
         }
     }
 
@@ -332,7 +361,7 @@ impl Runner<'_> {
         passed_lifecycle: &BTreeSet<usize>,
     ) -> Result<(), StartAbort> {
         let interrupts = self.interrupts;
-        let Start { record, pending, to_search, refused, up } = start;
+        let Start { record, pending, to_search, refused, up, .. } = start;
         if let Err(failure) = self.start(record, setup, network, passed_lifecycle, up) {
             return Err(running_parts::blame(up, failure, &self.supervision()).into());
         }
@@ -347,9 +376,7 @@ impl Runner<'_> {
         let has_trials_left = |broken: &BTreeSet<Protocol>| {
             pending.iter().chain(&*to_search).any(|t| !broken.contains(&self.trial_protocol(*t)))
         };
-        let judged = launched.subject.after_checks(&checks, has_trials_left);
-        judged.map_err(|failure| launched.blame(failure, &self.supervision()))?;
-        refused.extend(record.refused_protocols().into_keys());
+        refused.extend(launched.judge_checks(&checks, &self.supervision(), has_trials_left)?);
         if !refused.is_empty() {
             record_log_tail(record, launched.subject);
         }
@@ -379,8 +406,8 @@ impl Runner<'_> {
         part_record(&mut start.record, Party::SUBJECT).checks_after.clone_from(&checks);
         // A protocol that was refused before its trials is not a new failure.
         let was_refused = |broken: &BTreeSet<Protocol>| broken.is_subset(&start.refused);
-        let judged = launched.subject.after_checks(&checks, was_refused);
-        judged.map_err(|failure| launched.blame(failure, &self.supervision()).into())
+        launched.judge_checks(&checks, &self.supervision(), was_refused)?;
+        Ok(())
     }
 
     /// Runs one trial of each start together, and writes their records. Trials that end early
@@ -501,6 +528,14 @@ impl Runner<'_> {
         if load.cut_short {
             return Err(interrupted_failure().into());
         }
+        if let Some(contradiction) = load.contradiction() {
+            // The whole archive would be refused.
+            return Err(harness(format!(
+                "the record of a load contradicts itself and was not stored ({contradiction}). \
+                 This is a fault of dyno: please report it"
+            ))
+            .into());
+        }
         let launched = Launched::new(&mut start.up);
         // Before the trial is written: a re-run trial is profiled again, and a resumed run repeats
         // a trial whose profile was interrupted.
@@ -514,6 +549,7 @@ impl Runner<'_> {
         // A search loaded the process of the trial that this one replaces.
         self.dir.remove_search(trial)?;
         self.dir.write_trial(record)?;
+        start.has_trials = true;
         (self.on_event)(RunEvent::TrialEnded { trial, record });
         start.pending.retain(|pending| *pending != trial);
         Ok(served?)
@@ -557,7 +593,14 @@ impl Due {
         let Due { launch, resumed, pending, to_search } = self;
         let began_ns = Some(monotonic_ns());
         let record = StartRecord { start, launch, resumed, began_ns, ..StartRecord::default() };
-        Start { record, pending, to_search, refused: BTreeSet::new(), up: Vec::new() }
+        Start {
+            record,
+            pending,
+            to_search,
+            refused: BTreeSet::new(),
+            up: Vec::new(),
+            has_trials: false,
+        }
     }
 }
 
@@ -572,6 +615,8 @@ pub(super) struct Start {
     refused: BTreeSet<Protocol>,
     /// The running parts, the subject last.
     pub(super) up: Vec<RunningPart>,
+    /// Whether a trial was measured in this start, and not only in an earlier one.
+    has_trials: bool,
 }
 
 impl Start {
