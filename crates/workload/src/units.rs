@@ -125,6 +125,12 @@ fn parse_stretch(text: &str) -> Result<(f64, f64, Option<u64>), String> {
         || format!("{text:?}: not a rate\nhint: write it like 5k, 1k..5k, or 1k@10s,1k..5k@30s");
     let (rates, length) = text.split_once('@').map_or((text, None), |(r, l)| (r, Some(l)));
     let length = length.map(span).transpose()?;
+    if length == Some(0) {
+        return Err(format!(
+            "{text:?}: a stretch of no length has no effect\nhint: leave it out; between two \
+             stretches the rate changes at once"
+        ));
+    }
     let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
     let number = |text: &str| match count(text) {
         Ok(rate) if rate > MAX_RATE => Err(format!("{text:?}: a rate must be {BOUNDS}")),
@@ -211,6 +217,10 @@ mod tests {
         assert_eq!(segments("500@1s,1500@9s", 5), [warmup, (500.0, 500.0, 1), (1500.0, 1500.0, 4)]);
         assert_eq!(rate("500@2s,1500@2s", s, 2 * s), Ok(Profile::Constant(500.0)));
         assert_eq!(segments("500@2s,1500@2s", 9), [warmup, (500.0, 500.0, 2), (1500.0, 1500.0, 2)]);
+        for text in ["5k@10s,1k@0s", "1k@0s,5k@10s", "1k..5k@0ms"] {
+            let error = rate(text, s, 20 * s).unwrap_err();
+            assert!(error.contains("a stretch of no length has no effect"), "{text}: {error}");
+        }
         let error = rate("0@5s,1k@5s", s, 3 * s).unwrap_err();
         assert!(error.contains("at least one rate within the load must be above 0"), "{error}");
     }
