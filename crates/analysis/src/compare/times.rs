@@ -41,6 +41,9 @@ fn overlap_in_time(a: &Run, b: &Run) -> bool {
 struct RunPart {
     /// Date of its start, seconds since 1970.
     started_s: u64,
+    /// Instant at which its first server was started, nanoseconds since boot: soon after that date.
+    /// In older archives, the start of its first load.
+    began_ns: u64,
     /// From the start of its first load to the end of its last one, nanoseconds since boot.
     loads: Span,
 }
@@ -50,11 +53,8 @@ impl RunPart {
         let (first, second) =
             if self.started_s <= other.started_s { (self, other) } else { (other, self) };
         // Dates have whole seconds. If both parts began in the same second, either may be first.
-        let duration_s = |part: &RunPart| (part.loads.1 - part.loads.0) / NS_PER_S;
-        let has_begun = match second.started_s - first.started_s {
-            0 => duration_s(first).min(duration_s(second)) >= 1,
-            later_s => later_s < duration_s(first),
-        };
+        let duration_s = first.loads.1.saturating_sub(first.began_ns).div_ceil(NS_PER_S);
+        let has_begun = second.started_s - first.started_s <= duration_s;
         has_begun && self.loads.0 < other.loads.1 && other.loads.0 < self.loads.1
     }
 }
@@ -68,10 +68,13 @@ fn parts(run: &Run) -> Vec<RunPart> {
     let ends = starts.iter().skip(1).map(|(_, from)| *from).chain([usize::MAX]);
     let part = |((started, from), end): (&(&String, usize), usize)| {
         let trials = run.trials.iter().filter(|trial| (*from..end).contains(&trial.start));
+        let starts = run.starts.iter().filter(|start| (*from..end).contains(&start.start));
+        let first_ns = starts.filter_map(|start| start.began_ns).min();
         let loads =
             trials.map(|trial| (trial.load.began_ns, trial.load.began_ns + trial.load.window_ns.1));
         let loads = loads.reduce(|span, load| (span.0.min(load.0), span.1.max(load.1)))?;
-        Some(RunPart { started_s: seconds(started)?, loads })
+        let began_ns = first_ns.map_or(loads.0, |ns| ns.min(loads.0));
+        Some(RunPart { started_s: seconds(started)?, began_ns, loads })
     };
     starts.iter().zip(ends).filter_map(part).collect()
 }
@@ -130,6 +133,32 @@ mod tests {
         let mut without = run.clone();
         without.trials.clear();
         assert_eq!(note_kind(&run, &without), "nothing");
+    }
+
+    /// The second run begins while the first one still waits for its server, and both load together.
+    #[test]
+    fn overlap_after_long_start_is_noted() {
+        let first = |began_s: u64| {
+            let mut run = run_at("2026-11-26T22:06:53Z", 120);
+            let start = dyno_archive::StartRecord {
+                began_ns: Some(began_s * NS_PER_S),
+                ..Default::default()
+            };
+            run.starts = vec![start];
+            run
+        };
+        let second = run_at("2026-11-26T22:07:05Z", 121);
+        assert_eq!(note_kind(&first(100), &second), "at once");
+        // Its clock began at another time.
+        assert_eq!(note_kind(&first(119), &second), "one after the other");
+        // Loads of half a second.
+        let short = || {
+            let mut run = run_at("2026-11-26T22:06:53Z", 100);
+            run.trials.truncate(1);
+            run.trials[0].load.window_ns.1 = NS_PER_S / 2;
+            run
+        };
+        assert_eq!(note_kind(&short(), &short()), "at once");
     }
 
     #[test]
