@@ -48,6 +48,13 @@ pub fn is_answered(run: &Run, report: &Report) -> bool {
     !pairs.is_empty() && pairs.iter().all(is_pair_known)
 }
 
+/// Whether a plan compares any arms, so that its `[stop]` can end the run early. Equal servers are
+/// twins, whose difference is noise.
+#[must_use]
+pub fn has_question(plan: &Plan) -> bool {
+    !compared_pairs(plan).is_empty()
+}
+
 /// Returns the pairs of compared arms: the pairs of the experiment, or else all except controls and
 /// twins.
 pub(crate) fn compared_pairs(plan: &Plan) -> Vec<(usize, usize)> {
@@ -132,6 +139,14 @@ mod tests {
         run.header.plan.stop =
             Some(StopRule { metrics: vec!["throughput_rps".into()], same_within });
         run
+    }
+
+    #[test]
+    fn plan_of_twins_only_has_no_question() {
+        let mut plan = run(1, 1.0, None).header.plan;
+        assert!(has_question(&plan));
+        plan.arms[1].subject = plan.arms[0].subject;
+        assert!(!has_question(&plan));
     }
 
     fn first_answering_repeat(ratio: f64, same_within: Option<f64>) -> Option<u32> {

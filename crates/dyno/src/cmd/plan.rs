@@ -8,6 +8,7 @@ use dyno_analysis::budget::{MIN_PILOT_REPEATS, detectable};
 use dyno_analysis::cell::Shape;
 use dyno_analysis::report::report;
 use dyno_analysis::stats::{Looks, standard_errors};
+use dyno_analysis::stopping;
 use dyno_archive::cpus::cpu_list_text;
 use dyno_archive::dir::Run;
 use dyno_archive::plan::{
@@ -100,7 +101,12 @@ fn describe(plan: &Plan, detectable_text: Option<String>) -> String {
         add("not loaded", format!("{subject:<22} {workload}: {}", unserved.reason));
     }
     if let Some(stop) = &plan.stop {
-        add("ends early", describe_stop(stop));
+        let text = if stopping::has_question(plan) {
+            describe_stop(stop)
+        } else {
+            "never: no two different servers are compared".into()
+        };
+        add("ends early", text);
     }
     if let Some(find) = describe_search(plan) {
         add("find", find);
