@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 
-use super::form::{BOUNDARY, FORM_TYPE, FormPart, encode_multipart, file_name};
+use super::form::{BOUNDARY, FORM_TYPE, FormPart, encode_multipart};
 use super::options::{OptionKind, parse_word};
 use super::shell::{ShellWord, into_text};
 use crate::ReadFile;
@@ -129,7 +129,7 @@ impl CurlCommand {
                 return Err(message.into());
             }
             "oauth2-bearer" => self.set_option_header("Authorization", format!("Bearer {value}")),
-            "range" => self.set_option_header("Range", format!("bytes={value}")),
+            "range" => self.set_option_header("Range", format!("bytes={}", curl_range(value)?)),
             "max-time" | "connect-timeout"
                 if !value.parse::<f64>().is_ok_and(|s| s.is_finite() && s >= 0.0) =>
             {
@@ -219,12 +219,18 @@ impl CurlCommand {
             _ if self.head => {
                 return Err("-I: cannot be combined with a body\nhint: remove -I, or add -G".into());
             }
+            _ if self.option_headers.iter().any(|(name, _)| *name == "Range") => {
+                return Err("-r: cannot be combined with a body\nhint: curl then sends \
+                            Content-Range, so write that header with -H"
+                    .into());
+            }
             (Some(data), [], None) => ("POST", Some(data.clone()), Some(form.into())),
             (None, parts, None) => {
+                self.check_form_type()?;
                 ("POST", Some(encode_multipart(parts)), Some(FORM_TYPE.to_string() + BOUNDARY))
             }
             (None, [], Some(path)) => {
-                url = with_file_name(url, path);
+                url = with_file_name(&url, path);
                 ("PUT", Some(read_file(path, read)?), None)
             }
             _ => return Err("-d, -F and -T: cannot be combined\nhint: keep one of them".into()),
@@ -235,6 +241,22 @@ impl CurlCommand {
         (request.body, request.options) = (body, self.options.clone());
         request.changes = self.changes(&request);
         Ok(request)
+    }
+
+    /// A form has its own type, with the boundary. If a header has another one, curl sends that, and
+    /// other headers of the parts.
+    fn check_form_type(&self) -> Result<(), String> {
+        let is_other = |(name, value): &(String, Option<String>)| {
+            let is_form =
+                value.as_deref().is_some_and(|t| t.eq_ignore_ascii_case("multipart/form-data"));
+            name.eq_ignore_ascii_case("content-type") && !is_form
+        };
+        if self.headers.iter().any(is_other) {
+            return Err("-F: cannot be combined with -H Content-Type, which changes the parts\n\
+                        hint: remove the header: dyno sends multipart/form-data"
+                .into());
+        }
+        Ok(())
     }
 
     /// Returns the differences from the request that curl sends.
@@ -325,6 +347,16 @@ fn parse_header(text: &str) -> Result<(String, Option<String>), String> {
     }
 }
 
+/// Returns the range that curl sends: the first number and a dash if there is no dash.
+fn curl_range(text: String) -> Result<String, String> {
+    if text.contains('-') || !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Ok(text);
+    }
+    let digits = text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    let error = |_| format!("-r {text}: not a range\nhint: write it like 0-499");
+    digits.parse::<i64>().map(|start| format!("{start}-")).map_err(error)
+}
+
 /// Returns the bytes of a data option.
 fn read_data(name: &str, value: Vec<u8>, read: ReadFile) -> Result<Vec<u8>, String> {
     match (name, value.strip_prefix(b"@")) {
@@ -382,13 +414,40 @@ fn ascii_path(url: &str) -> String {
     escaped + query
 }
 
-/// Appends the name of an uploaded file to a URL that names a folder, as curl does.
-fn with_file_name(url: String, path: &str) -> String {
-    match Url::parse(&url).map(|parts| parts.rest.to_string()).as_deref() {
-        Ok("") => format!("{url}/{}", file_name(path)),
-        Ok(rest) if rest.ends_with('/') && !rest.contains('?') => {
-            format!("{url}{}", file_name(path))
-        }
-        _ => url,
+/// Appends the name of an uploaded file to a URL whose path ends with a slash, before its query, as
+/// curl does. Escapes in such a path are then in lower case.
+fn with_file_name(url: &str, upload: &str) -> String {
+    let (start, query) = url.split_at(url.find('?').unwrap_or(url.len()));
+    let Ok(parts) = Url::parse(start) else { return url.into() };
+    if !parts.rest.is_empty() && !parts.rest.ends_with('/') {
+        return url.into();
     }
+    let (host, path) = start.split_at(start.len() - parts.rest.len());
+    let slash = if path.is_empty() { "/" } else { "" };
+    let name = upload.rsplit(['/', '\\']).next().unwrap_or(upload);
+    format!("{host}{}{slash}{}{query}", lowercase_escapes(path), escape_file_name(name))
+}
+
+/// Escapes all bytes that are not unreserved (RFC 3986 §2.3).
+fn escape_file_name(name: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("%{byte:02x}"),
+    };
+    name.bytes().map(escape).collect()
+}
+
+/// Returns a path whose escapes have lower-case digits.
+fn lowercase_escapes(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut lower = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let is_escape = part.len() >= 2 && part.bytes().take(2).all(|b| b.is_ascii_hexdigit());
+        let end = if is_escape { 2 } else { 0 };
+        lower.push('%');
+        lower.push_str(&part[..end].to_ascii_lowercase());
+        lower.push_str(&part[end..]);
+    }
+    lower
 }

@@ -115,6 +115,6 @@ pub fn encode_multipart(parts: &[FormPart]) -> Vec<u8> {
 }
 
 /// Returns the part of a path after its last slash.
-pub fn file_name(path: &str) -> &str {
+fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }

@@ -8,7 +8,7 @@ use crate::import::curl::form::BOUNDARY;
 fn read(path: &str) -> Result<Vec<u8>, String> {
     match path {
         "dir/a.txt" => Ok(b"1\r\n2\n".to_vec()),
-        "b.bin" => Ok(vec![0, 255]),
+        "b.bin" | "ä b+(~).bin" | "c\\b.bin" => Ok(vec![0, 255]),
         _ => Err("no such file".into()),
     }
 }
@@ -244,6 +244,49 @@ fn ignored_options_listed_as_changes() {
          --output, --retry, --show-error, --silent",
     ];
     assert_eq!(lines, expected);
+}
+
+/// As curl 7.88.1 sends them.
+#[test]
+fn upload_name_is_escaped_before_query() {
+    let url = |command: &str| {
+        let requests = curl(command, &read).unwrap().requests;
+        requests.into_iter().map(|request| request.url).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(url("curl -T b.bin 'http://a/x/?a=/%2F'"), "http://a/x/b.bin?a=/%2F");
+    assert_eq!(url("curl -T b.bin 'http://a/x?a=/'"), "http://a/x?a=/");
+    assert_eq!(url("curl -T 'ä b+(~).bin' http://a"), "http://a/%c3%a4%20b%2b%28~%29.bin");
+    assert_eq!(url("curl -T b.bin http://a/%2Fä%zz/"), "http://a/%2f%c3%a4%zz/b.bin");
+    assert_eq!(url("curl -T 'c\\b.bin' http://a/"), "http://a/b.bin");
+}
+
+#[test]
+fn range_without_dash_has_one_appended() {
+    for (range, sent) in
+        [("5", "5-"), ("5,7", "5-"), ("007x", "7-"), ("-5", "-5"), ("1-2,4", "1-2,4")]
+    {
+        assert_eq!(
+            show_requests(&format!("curl -r {range} http://a/")),
+            format!("GET http://a/ | Range: bytes={sent}")
+        );
+    }
+}
+
+/// Curl sends other headers in these cases.
+#[test]
+fn headers_that_curl_changes_are_refused() {
+    for (command, begin) in [
+        ("curl -F a=x -H 'Content-Type: multipart/mixed' a", "-F: cannot be combined"),
+        ("curl -F a=x -H 'content-type: application/json' a", "-F: cannot be combined"),
+        ("curl -F a=x -H Content-Type: a", "-F: cannot be combined"),
+        ("curl -F a=x -H 'Content-Type: multipart/form-data; boundary=b' a", "-F: cannot"),
+        ("curl -r 5 -d x a", "-r: cannot be combined with a body"),
+        ("curl -r 5 -T b.bin a", "-r: cannot be combined with a body"),
+        ("curl -r 99999999999999999999 a", "-r 99999999999999999999: not a range"),
+    ] {
+        let error = curl(command, &read).unwrap_err();
+        assert!(error.contains(begin), "{command}: {error}");
+    }
 }
 
 /// Curl sends `Expect` before every upload, of any size.
