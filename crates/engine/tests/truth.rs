@@ -211,6 +211,23 @@ fn ramp_opens_connections_one_by_one() {
     assert_eq!(result.report.connections.opened, 10);
 }
 
+/// A ramp opens each connection once without a request. Later tries carry requests, which fail with
+/// them, as without a ramp.
+#[test]
+fn refused_connects_of_ramp_fail_requests() {
+    let model = ServerModel::new(ServiceTime::Fixed { ns: MS }, Queue::PerConnection);
+    let mut world = World::new(1, model);
+    world.net.refuse = 1.0;
+    let mut config = config(16, &Arrivals::Constant { rate: 1000.0 }, 4);
+    config.policy.ramp_ns = Some(SECOND / 10);
+    let result = sim::simulate(world, config);
+    let phases = [Phase::Measured, Phase::Drain];
+    let refused = count_outcomes(&result, &phases).get(Outcome::ConnectRefused);
+    let attempts = result.report.connection_failures["connect_refused"];
+    // Only first tries carry no request.
+    assert!(refused + 16 >= attempts && refused > 50, "{refused} of {attempts}");
+}
+
 #[test]
 fn first_byte_timeout_applies_only_above_its_limit() {
     for (ns, outcome) in [(150 * MS, Outcome::TimeoutFirstByte), (50 * MS, Outcome::Ok)] {

@@ -205,12 +205,11 @@ impl Worker {
             }
             self.retries.pop();
             self.slots[conn as usize].is_backing_off = false;
-            if self.config.policy.ramp_ns.is_some()
-                && self.slots[conn as usize].state == ConnectionState::Down
-                && self.is_loading()
-            {
-                // During the ramp the connection is opened first, and its first request starts when
-                // it is open.
+            let slot = &self.slots[conn as usize];
+            let is_first_try = slot.failures == 0 && slot.state == ConnectionState::Down;
+            if is_first_try && self.is_loading() {
+                // A ramp opens the connection first, and its first request starts when it is open.
+                // Later tries carry a request, which fails with them.
                 self.connect(conn, now, driver);
             } else {
                 self.refill(conn, now, driver);
