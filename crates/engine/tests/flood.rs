@@ -1,5 +1,6 @@
-//! Servers that send control frames (PING, SETTINGS, …) forever. The queue of replies for a server
-//! that does not read must be bounded. A server that reads must get all replies.
+//! Servers with scripted output. Most send control frames (PING, SETTINGS, …) forever. The queue of
+//! replies for a server that does not read must be bounded. A server that reads must get all
+//! replies.
 
 mod world;
 
@@ -71,11 +72,13 @@ impl AfterSend {
 }
 
 /// A driver with one connection to a server that sends the same output in every turn, or given
-/// output at given instants, regardless of its input.
+/// output at given instants, once it has received bytes.
 #[derive(Debug)]
 struct ScriptedServer {
     now: u64,
     kernel: Kernel,
+    /// First bytes of a connection, once it has received some.
+    greeting: Vec<u8>,
     output: Vec<u8>,
     after_send: AfterSend,
     /// `None`: no connection.
@@ -93,8 +96,8 @@ struct Connection {
     taken: u64,
     /// Bytes queued at the end of each turn.
     ends: Vec<u64>,
-    /// Whether the server has sent SETTINGS.
-    has_sent_settings: bool,
+    /// Whether the server has sent its greeting.
+    has_sent_greeting: bool,
     /// Bytes whose hand-over was reported.
     reported: u64,
 }
@@ -106,6 +109,7 @@ impl ScriptedServer {
         ScriptedServer {
             now: 0,
             kernel,
+            greeting: settings(),
             output,
             after_send,
             connection: None,
@@ -175,8 +179,10 @@ impl Driver for ScriptedServer {
             if self.completions.is_empty() {
                 let mut bytes = self.output.clone();
                 bytes.extend(self.after_send.take_due(self.now));
-                if !std::mem::replace(&mut connection.has_sent_settings, true) {
-                    bytes.splice(0..0, settings());
+                let is_greeted =
+                    std::mem::replace(&mut connection.has_sent_greeting, connection.queued > 0);
+                if !is_greeted && connection.queued > 0 {
+                    bytes.splice(0..0, self.greeting.clone());
                 }
                 if !bytes.is_empty() {
                     self.completions.push((CompletionKind::Received, bytes));
@@ -285,6 +291,32 @@ fn assert_flood_ends_connection(kernel: Kernel, output: &[u8]) {
         "{} bytes waited, at most {max_bytes} allowed",
         driver.max_waiting
     );
+}
+
+/// After the 101 the upgraded request occupies the only stream, also while the settings of the
+/// server are awaited.
+#[test]
+fn upgraded_request_counts_before_settings() {
+    for (streams, per_connection) in [(1, None), (4, Some(1))] {
+        let mut driver = ScriptedServer::new(Kernel::After(0), Vec::new());
+        driver.greeting =
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+                .to_vec();
+        driver.after_send = AfterSend::SendLater([(50 * MS, settings())].into());
+        let mut config = config();
+        config.protocol = Protocol::H2cUpgrade;
+        config.streams = streams;
+        config.policy.requests_per_connection = per_connection;
+        config.policy.timeout_ns = 10 * SECOND;
+        let upgrade = b"GET / HTTP/1.1\r\nHost: f\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
+        let request = config.traffic.requests()[0].clone();
+        config.traffic = Arc::new(Traffic::single(CompiledRequest {
+            upgrade: Some(Template::Fixed(Arc::from(&upgrade[..]))),
+            ..request
+        }));
+        let report = run_with(&mut driver, config);
+        assert_eq!(report.books.started, 1, "{streams} {per_connection:?}: {:?}", report.books);
+    }
 }
 
 #[test]

@@ -110,12 +110,13 @@ impl Worker {
         } else {
             self.config.pipeline
         };
-        assigned < capacity as usize
+        // A request that asked for an upgrade is in flight while the settings are awaited.
+        assigned + slot.in_flight() < capacity as usize
             && self
                 .config
                 .policy
                 .requests_per_connection
-                .is_none_or(|limit| (assigned as u64) < limit)
+                .is_none_or(|limit| slot.served + (assigned as u64) < limit)
     }
 
     /// Whether the connection, which is open, can take a request now.
