@@ -319,6 +319,31 @@ fn upgraded_request_counts_before_settings() {
     }
 }
 
+/// The third request waits in the generator when the second response announces the close.
+#[test]
+fn unsent_request_survives_announced_close() {
+    for method in ["GET", "POST"] {
+        let mut driver = ScriptedServer::new(Kernel::Only(1), Vec::new());
+        driver.greeting = Vec::new();
+        let response =
+            |field: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{field}\r\n").into();
+        let outputs = ["", "Connection: close\r\n", ""].map(response);
+        driver.after_send =
+            AfterSend::SendLater([50 * MS, 60 * MS, 70 * MS].into_iter().zip(outputs).collect());
+        let mut config = config();
+        (config.protocol, config.pipeline, config.total) = (Protocol::H1, 2, Some(3));
+        config.window.duration_ns = None;
+        config.traffic = Arc::new(Traffic::single(CompiledRequest::from_bytes(
+            format!("{method} / HTTP/1.1\r\nHost: f\r\nContent-Length: 0\r\n\r\n").as_bytes(),
+            RequestKind::Other,
+            Expectation::default(),
+        )));
+        let report = run_with(&mut driver, config);
+        assert_eq!((report.books.completed, report.books.failed), (3, 0), "{method}");
+        assert_eq!((report.connections.opened, report.connections.asked_again), (2, 0), "{method}");
+    }
+}
+
 #[test]
 fn ping_flood_with_unread_replies_ends_connection() {
     for kernel in [Kernel::Only(0), Kernel::Only(50), Kernel::Only(100_000)] {

@@ -192,6 +192,7 @@ impl Worker {
             }
             Ok(ConnectionAfterRead::ServerEnds) => {
                 self.connections.closed_by_server += 1;
+                self.requeue_unsent(conn);
                 self.requeue_lost(conn);
                 self.fail(conn, Outcome::ClosedEarly, Outcome::ClosedEarly, now, driver);
             }
@@ -418,6 +419,7 @@ impl Worker {
                 Ok(Closed::EndsMessage) if ending == PeerClose::Truncated => {}
                 Ok(Closed::EndsMessage) => {
                     self.end_message(conn, now, driver.received_at());
+                    self.requeue_unsent(conn);
                     self.requeue_lost(conn);
                 }
                 Err(error) => self.count_protocol_error(&error),
@@ -443,13 +445,13 @@ impl Worker {
     }
 
     /// Requeues idempotent requests that were pipelined after the last response of a connection
-    /// (RFC 9112 §9.3.2). Only for orderly ends: the server announced the close with that response,
-    /// or the close itself ended its body. The requests keep their intended starts. This cannot
-    /// repeat forever: each connection has brought at least one response.
+    /// (RFC 9112 §9.3.2). Requests that had not left are requeued before. Only for orderly ends: the
+    /// server announced the close with that response, or the close itself ended its body. The
+    /// requests keep their intended starts. This cannot repeat forever: each connection has brought
+    /// at least one response.
     fn requeue_lost(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn as usize];
         let ProtocolState::H1(h1) = &mut slot.protocol else { return };
-        h1.unsent = 0;
         for _ in 0..h1.in_flight.len() {
             // From the latest to the oldest, each to the front of its list, which preserves the
             // order.
