@@ -25,7 +25,7 @@ pub fn amount(call: &str) -> Option<Amount> {
             Amount::Read
         }
         "write" | "writev" | "pwrite64" | "pwritev" | "pwritev2" | "sendto" | "sendmsg"
-        | "sendfile" | "splice" | "tee" | "copy_file_range" => Amount::Written,
+        | "sendfile" | "copy_file_range" => Amount::Written,
         "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "poll" | "ppoll" | "select"
         | "pselect6" | "io_getevents" | "io_uring_enter" => Amount::Events,
         "futex(wake)" | "futex_wake" => Amount::Woken,
@@ -33,14 +33,31 @@ pub fn amount(call: &str) -> Option<Amount> {
     })
 }
 
-/// Whether a call may transfer bytes that its result does not count: it returns a number of
-/// messages, or of submissions.
+/// Whether a call may transfer bytes that its result does not show: it returns a number of messages
+/// or of submissions, or moves bytes into or out of a pipe. A `splice` to a pipe and one from it
+/// return the same bytes, and may read, write or neither.
 #[must_use]
 pub fn hides_bytes(call: &str, kind: Amount) -> bool {
     match call {
         "recvmmsg" => kind == Amount::Read,
         "sendmmsg" => kind == Amount::Written,
-        "io_uring_enter" => matches!(kind, Amount::Read | Amount::Written),
+        "io_uring_enter" | "splice" | "tee" | "vmsplice" => {
+            matches!(kind, Amount::Read | Amount::Written)
+        }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splice_hides_bytes_instead_of_doubling_them() {
+        assert_eq!((amount("splice"), amount("tee")), (None, None));
+        assert!(hides_bytes("splice", Amount::Read) && hides_bytes("splice", Amount::Written));
+        assert!(!hides_bytes("splice", Amount::Events));
+        assert!(!hides_bytes("sendfile", Amount::Written));
+        assert_eq!(amount("sendfile"), Some(Amount::Written));
     }
 }

@@ -104,9 +104,9 @@ pub struct Syscalls {
     pub is_lower_bound: bool,
     pub by_name_per_s: BTreeMap<String, f64>,
     /// `None`: return values were not observed, or a call that was made does not return the bytes
-    /// (`recvmmsg`, `io_uring_enter`).
+    /// (`recvmmsg`, `io_uring_enter`, `splice`).
     pub bytes_read_per_s: Option<f64>,
-    /// The same of bytes written (`sendmmsg`, `io_uring_enter`).
+    /// The same of bytes written (`sendmmsg`, `io_uring_enter`, `splice`).
     pub bytes_written_per_s: Option<f64>,
 }
 
