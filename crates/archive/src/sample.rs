@@ -337,16 +337,24 @@ pub struct SliceRates {
     squares: u128,
     /// Sum of the squares of the times before slices in which calls were not counted, ns².
     gap_squares: u128,
+    /// Sum of the squares of the differences, in calls, between the estimates of gaps from the
+    /// slices after and before them.
+    step_squares: u128,
+    /// Rate of the last slice, with or without a gap, calls per second. `None`: no slice yet.
+    last_rate: Option<u128>,
 }
 
 impl SliceRates {
     /// Adds a slice after a gap without counting, nanoseconds. A slice without a gap stands only
-    /// for itself, and is left out.
+    /// for itself, and for the begin of the next gap.
     pub fn add(&mut self, calls_per_s: u64, gap_ns: u64) {
+        let (rate, gap_ns) = (u128::from(calls_per_s), u128::from(gap_ns));
+        let last_rate = self.last_rate.replace(rate);
         if gap_ns == 0 {
             return;
         }
-        let (rate, gap_ns) = (u128::from(calls_per_s), u128::from(gap_ns));
+        let step = rate.abs_diff(last_rate.unwrap_or(rate)) * gap_ns / 1_000_000_000;
+        self.step_squares += step * step;
         self.slices += 1;
         self.sum += rate;
         self.squares += rate * rate;
@@ -361,6 +369,8 @@ impl SliceRates {
             sum: self.sum.saturating_sub(base.sum),
             squares: self.squares.saturating_sub(base.squares),
             gap_squares: self.gap_squares.saturating_sub(base.gap_squares),
+            step_squares: self.step_squares.saturating_sub(base.step_squares),
+            last_rate: self.last_rate,
         }
     }
 
@@ -372,12 +382,19 @@ impl SliceRates {
             sum: self.sum + other.sum,
             squares: self.squares + other.squares,
             gap_squares: self.gap_squares + other.gap_squares,
+            step_squares: self.step_squares + other.step_squares,
+            last_rate: other.last_rate,
         }
     }
 
     /// Returns the standard error of the number of calls, because calls in gaps are estimated from
-    /// the slices after them (sample variance of the rates; Cochran, *Sampling Techniques*, 1977,
-    /// §2.6). 0: there were no gaps. `None`: one slice does not show how much rates vary.
+    /// the slices after them. It is the larger of two estimates: from the sample variance of the
+    /// rates (Cochran, *Sampling Techniques*, 1977, §2.6), and from the differences between the
+    /// slices after and before each gap (Wolter, *Introduction to Variance Estimation*, 2007, §8.2).
+    /// A burst ends in a gap, so the few slices after it may all be idle.
+    ///
+    /// 0: there were no gaps. `None`: one slice, or slices of the same rate, do not show how much
+    /// rates vary.
     #[must_use]
     pub fn standard_error(&self) -> Option<f64> {
         if self.gap_squares == 0 {
@@ -386,7 +403,9 @@ impl SliceRates {
         let slices = self.slices as f64;
         let (sum, squares) = (self.sum as f64, self.squares as f64);
         let variance = (squares - sum * sum / slices).max(0.0) / (slices - 1.0);
-        (self.slices > 1).then(|| (variance * self.gap_squares as f64).sqrt() / 1e9)
+        let by_variance = (variance * self.gap_squares as f64).sqrt() / 1e9;
+        let by_steps = (self.step_squares as f64 / 2.0).sqrt();
+        Some(by_variance.max(by_steps)).filter(|error| self.slices > 1 && *error > 0.0)
     }
 }
 

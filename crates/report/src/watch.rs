@@ -52,7 +52,7 @@ fn error_text(syscalls: &Syscalls) -> String {
     match syscalls.error_share() {
         _ if !syscalls.is_rough() => String::new(),
         Some(share) => format!(" (standard error {})", percent(share)),
-        None => " (from a single slice)".into(),
+        None => " (error unknown: too few slices)".into(),
     }
 }
 
@@ -397,7 +397,7 @@ mod tests {
         let rough = line_with(Some(98.0), false);
         assert!(rough.contains("calls/s: ~ writev 100, "), "{rough}");
         assert!(rough.ends_with("futex_wait 5.00 (standard error 50.0 %)"), "{rough}");
-        assert!(line_with(None, false).ends_with("(from a single slice)"));
+        assert!(line_with(None, false).ends_with("(error unknown: too few slices)"));
         assert!(line_with(Some(10.0), true).contains("calls/s: ≥ writev"));
     }
 

@@ -93,7 +93,7 @@ pub struct Syscalls {
     pub counted_s: f64,
     pub per_s: f64,
     /// Standard error of `per_s`, because calls between slices are estimated; 0: all calls were
-    /// counted. `None`: only one slice.
+    /// counted. `None`: a single slice, or slices with the same rates, do not show the error.
     pub per_s_standard_error: Option<f64>,
     /// Sums over the slices, for the error of several stretches of time together.
     #[serde(skip)]
@@ -126,8 +126,8 @@ fn is_lower_bound(per_s: f64, standard_error: Option<f64>) -> bool {
 }
 
 impl Syscalls {
-    /// Returns the standard error of the rate as a share of the rate. `None`: a single slice does
-    /// not show it.
+    /// Returns the standard error of the rate as a share of the rate. `None`: the slices do not show
+    /// it.
     #[must_use]
     pub fn error_share(&self) -> Option<f64> {
         let error = self.per_s_standard_error?;
@@ -437,14 +437,37 @@ mod tests {
         assert!((bursts.per_s_standard_error.unwrap() - 384_000.0).abs() < 1.0, "{bursts:?}");
         assert!(bursts.is_rough() && !bursts.is_lower_bound, "{bursts:?}");
         let both = bursts.clone().merge(&even);
-        assert!((both.per_s_standard_error.unwrap() - 177_767.0).abs() < 1.0, "{both:?}");
+        assert!((both.per_s_standard_error.unwrap() - 192_005.6).abs() < 1.0, "{both:?}");
         assert!(both.is_rough() && !both.is_lower_bound);
         // A stretch with one slice does not show an error, but both together do.
-        let mut last = CallsUse { counted_ns: 1_000_000_000, ..CallsUse::default() };
-        last.slice_rates.add(400_000, 240_000_000);
-        let single = Syscalls::from_readings(&CallsUse::default(), &last).unwrap();
+        let [single, next] = [400_000, 410_000].map(|rate| {
+            let mut last = CallsUse { counted_ns: 1_000_000_000, ..CallsUse::default() };
+            last.slice_rates.add(rate, 240_000_000);
+            Syscalls::from_readings(&CallsUse::default(), &last).unwrap()
+        });
         assert_eq!(single.per_s_standard_error, None);
-        assert!(single.clone().merge(&single).per_s_standard_error.is_some());
+        assert!(single.merge(&next).per_s_standard_error.is_some());
+    }
+
+    /// Bursts of 40 ms: a slice counts the begin of each, and the slice after the gap is idle.
+    #[test]
+    fn idle_slices_after_bursts_have_an_error() {
+        let mut last = CallsUse {
+            counted_ns: 1_000_000_000,
+            by_name: [("getppid".into(), CallUse { count: 49_207, ..CallUse::default() })].into(),
+            ..CallsUse::default()
+        };
+        for (rate, gap_ns) in [(2_000_000, 0), (0, 40_000_000), (2_000_000, 0), (0, 40_000_000)] {
+            last.slice_rates.add(rate, gap_ns);
+        }
+        let bursts = Syscalls::from_readings(&CallsUse::default(), &last).unwrap();
+        // Two gaps, each estimated as 0 or as 80,000 calls.
+        assert_eq!(bursts.per_s_standard_error, Some(80_000.0));
+        assert!(bursts.is_rough() && !bursts.is_lower_bound, "{bursts:?}");
+        let mut idle = CallsUse { counted_ns: 1_000_000_000, ..CallsUse::default() };
+        (0..3).for_each(|_| idle.slice_rates.add(0, 40_000_000));
+        let idle = Syscalls::from_readings(&CallsUse::default(), &idle).unwrap();
+        assert_eq!((idle.per_s_standard_error, idle.is_rough()), (None, true));
     }
 
     #[test]
