@@ -38,7 +38,10 @@ use threads::{ThreadDeltas, Threads, run_time_s};
 pub struct ServerUse {
     /// Length of the observed window: between the samples nearest to the measured window's edges.
     pub window_s: f64,
+    /// `None` also if only the sum of both is known (`cpus`), because threads or processes ended
+    /// whose split was not read.
     pub cpu_user_s: Option<f64>,
+    /// As for `cpu_user_s`.
     pub cpu_sys_s: Option<f64>,
     /// CPU time ÷ length of the window: in CPUs.
     pub cpus: Option<f64>,
@@ -337,10 +340,9 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: &AllowedCpus)
         return ServerUse::default();
     };
     let seconds = (last.at_ns - first.at_ns) as f64 / 1e9;
-    let rate = responses_per_second(record);
     // Samples lie slightly off the edges of the measured window, so the number of responses is
     // scaled to the observed window.
-    let responses = rate * seconds;
+    let responses = responses_per_second(record) * seconds;
     let per_response = |amount: f64| (responses > 0.0).then(|| amount / responses);
     let window: Vec<_> = samples.iter().filter(|s| is_between(s, first, last)).collect();
     let PartyDeltas { mut threads, cpu_s, split, unread } =
@@ -349,28 +351,21 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: &AllowedCpus)
     for role in threads.roles.values_mut() {
         role.cpu_us_per_request = per_response(role.cpu_s * 1e6);
     }
-    let split = Split::new(&threads, split);
+    let (user_s, split) = Split::divide(cpu_s, &threads, split);
     let calls =
         first.calls.zip(last.calls).and_then(|(first, last)| CallRates::from_readings(first, last));
-    let network = first.network.zip(last.network);
     let cpu_us = cpu_s.and_then(|s| per_response(s * 1e6));
     let split_us = split.zip(cpu_us).map(|(split, us)| split.parts(us));
-    // If the kernel's tick sampled neither user nor system time, all of it counts as system time.
-    let user_share = split.map_or(0.0, |split| split.user_share);
     let allowed = allowed_cpus.count * seconds;
     let memory = Memory::from_samples(&window, last);
     // CPU time of others is what the server does not account for, so it is unknown, too.
     let others_cpu_s = cpu_s.and_then(|_| others_cpu_s(record, first, last));
     let busy_s = busy_cpus(record, &allowed_cpus.ids).map(|cpus| cpus * seconds);
-    let others_on_its_cpus_s = others_cpu_s.map(|others_s| {
-        let rest_s = busy_s.zip(cpu_s).map(|(busy_s, used_s)| (busy_s - used_s).max(0.0));
-        rest_s.map_or(others_s, |rest_s| rest_s.min(others_s))
-    });
     let probe_ns: u64 = window.iter().map(|s| s.took_ns).sum();
     ServerUse {
         window_s: seconds,
-        cpu_user_s: cpu_s.map(|s| s * user_share),
-        cpu_sys_s: cpu_s.map(|s| s * (1.0 - user_share)),
+        cpu_user_s: user_s,
+        cpu_sys_s: user_s.zip(cpu_s).map(|(user_s, cpu_s)| cpu_s - user_s),
         cpus: cpu_s.map(|s| s / seconds).filter(|cpus| cpus.is_finite()),
         cpu_us_per_request: cpu_us,
         cpu_allowed_s: Some(allowed),
@@ -386,12 +381,12 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: &AllowedCpus)
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
         busiest_serving_utilisation: threads.busiest_serving_s.map(|s| s / seconds),
         others_cpu_s,
-        others_on_its_cpus_s,
+        others_on_its_cpus_s: others_cpu_s.map(|others_s| at_most_rest(others_s, busy_s, cpu_s)),
         unread_counters: unread,
         cpu_split_by: split_us.and(split).map(|split| split.by),
         per_request: per_request(&threads, split_us, calls.as_ref(), per_response),
         calls,
-        network: network.map(|(first, last)| TcpLosses::from_readings(first, last)),
+        network: first.network.zip(last.network).map(|(a, b)| TcpLosses::from_readings(a, b)),
         runtime: subject_runtime(record, party),
         sockets: samples.iter().rev().find_map(|s| s.sockets).map(Sockets::new),
         oom_kills: cgroup_delta(first, last, |c| c.oom_kills),
@@ -402,6 +397,13 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: &AllowedCpus)
         intervals: intervals(record.began_ns, &samples),
         ..with_memory(with_thread_counters(threads), &memory)
     }
+}
+
+/// Returns the CPU seconds of others, which are at most those of the busy CPUs that the server did
+/// not use.
+fn at_most_rest(others_s: f64, busy_s: Option<f64>, used_s: Option<f64>) -> f64 {
+    let rest_s = busy_s.zip(used_s).map(|(busy_s, used_s)| (busy_s - used_s).max(0.0));
+    rest_s.map_or(others_s, |rest_s| rest_s.min(others_s))
 }
 
 /// Returns a server's use with its memory.
@@ -466,13 +468,26 @@ struct Split {
 }
 
 impl Split {
+    /// Returns the part of CPU seconds that is user time, with the split. The part is `None` if the
+    /// split is unknown. If the kernel's tick sampled neither user nor system time, there is no
+    /// split, and all of it counts as system time.
+    fn divide(
+        cpu_s: Option<f64>,
+        threads: &ThreadDeltas,
+        kernel: Option<(f64, f64)>,
+    ) -> (Option<f64>, Option<Split>) {
+        let split = Split::new(threads, kernel);
+        let is_known = threads.modes.is_some() || kernel.is_some();
+        let user_share = split.map_or(0.0, |split| split.user_share);
+        (cpu_s.filter(|_| is_known).map(|cpu_s| cpu_s * user_share), split)
+    }
+
     /// Returns the split by entries into the kernel if these were observed, or else the kernel's
-    /// own. `None`: neither has any time.
+    /// own. `None`: it is unknown, or has no time.
     fn new(threads: &ThreadDeltas, kernel: Option<(f64, f64)>) -> Option<Split> {
         let by_entries = threads.modes.map(|modes| (modes.user_ns as f64, modes.sys_ns as f64));
-        let by_kernel = || kernel.unwrap_or((threads.user_s, threads.sys_s));
         let by = if by_entries.is_some() { SplitBy::Entries } else { SplitBy::Kernel };
-        let (user, sys) = by_entries.unwrap_or_else(by_kernel);
+        let (user, sys) = by_entries.or(kernel)?;
         (user + sys > 0.0).then(|| Split { user_share: user / (user + sys), by })
     }
 
@@ -502,7 +517,7 @@ impl ServerUse {
     #[must_use]
     pub fn role_share(&self, role: &str) -> Option<f64> {
         let role_s = self.by_thread_role.get(role)?.cpu_s;
-        let cpu_s = self.cpu_user_s? + self.cpu_sys_s?;
+        let cpu_s = self.cpus? * self.window_s;
         (cpu_s > 0.0).then(|| role_s / cpu_s)
     }
 }

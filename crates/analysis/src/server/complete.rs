@@ -28,6 +28,9 @@ const MAX_UNREAD: f64 = 0.01;
 /// result.
 const MAX_ENDED_SERVING: f64 = 0.1;
 
+/// Largest share of the CPU time that its split into user and system time may lack.
+const MAX_UNSPLIT: f64 = 0.05;
+
 /// CPU time that a thread may use between the readings of its group's and its own counters,
 /// seconds.
 const SKEW_S: f64 = 0.001;
@@ -63,7 +66,8 @@ pub struct UnreadCounters {
 pub(super) struct PartyDeltas {
     pub(super) threads: ThreadDeltas,
     pub(super) cpu_s: Option<f64>,
-    /// User and system time from the kernel, in any unit.
+    /// User and system time from the kernel, in any unit; both 0: less than a clock tick. `None`:
+    /// unknown, because ended threads or processes used a part of them.
     pub(super) split: Option<(f64, f64)>,
     /// `None`: every counter that could be read is complete.
     pub(super) unread: Option<UnreadCounters>,
@@ -77,7 +81,11 @@ impl PartyDeltas {
         let mut threads = first.threads_until(last);
         let ended = EndedBetweenSamples::new(samples, &threads, responses);
         let cpu_s = ended.cpu_s(&threads, first, last);
-        let split = split_between(first, last).or_else(|| ended.split(&threads));
+        let by_group = split_between(first, last);
+        let split = by_group
+            .filter(|(user, sys)| user + sys > 0.0)
+            .or_else(|| ended.split(&threads, cpu_s?, (first, last)))
+            .or(by_group);
         let mut unread = UnreadCounters {
             threads: ended.threads,
             processes: ended.processes,
@@ -86,6 +94,9 @@ impl PartyDeltas {
         };
         if cpu_s.is_none() && !last.threads.is_empty() && first.cgroup.is_none() {
             unread.unknown.push("CPU time");
+        }
+        if cpu_s.is_some() && split.is_none() {
+            unread.unknown.push("user and system time");
         }
         ended.correct_faults(&mut threads, &mut unread.unknown);
         ended.clear(&mut threads, cpu_s, (first, last), &mut unread.unknown);
@@ -169,8 +180,21 @@ impl EndedBetweenSamples {
         (!self.is_process_lost).then_some(threads.run_s + self.totals_s)
     }
 
-    fn split(&self, threads: &ThreadDeltas) -> Option<(f64, f64)> {
-        self.split_s.or(Some((threads.user_s, threads.sys_s)))
+    /// Returns user and system seconds of whole processes or of living threads; `None`: these lack a
+    /// part of the CPU seconds, which threads or processes used that have ended.
+    fn split(
+        &self,
+        threads: &ThreadDeltas,
+        cpu_s: f64,
+        (first, last): (&PartySample<'_>, &PartySample<'_>),
+    ) -> Option<(f64, f64)> {
+        let (split_s, ended_s, rounding_s) = match self.split_s {
+            Some(split_s) => (split_s, self.totals_s, TICKS_S),
+            None => ((threads.user_s, threads.sys_s), 0.0, 0.0),
+        };
+        let unsplit_s = cpu_s - threads.live_threads_cpu_s() - ended_s;
+        let max_s = MAX_UNSPLIT * cpu_s + skew_s(cpu_s, first, last) + rounding_s;
+        (unsplit_s <= max_s).then_some(split_s)
     }
 
     /// Replaces page faults by the counts of whole processes, which are exact and include ended
@@ -201,12 +225,12 @@ impl EndedBetweenSamples {
         if last.threads.is_empty() {
             return;
         }
-        let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
         // CPU time of the process totals or the group that no thread accounts for.
         let unread_s = cpu_s.map(|cpu_s| cpu_s - threads.run_s);
-        let skew_s = |cpu_s: f64| SKEW_S + cpu_s / seconds * first.took_ns as f64 / 1e9;
         let is_unread = match (cpu_s, unread_s) {
-            (Some(cpu_s), Some(unread_s)) => unread_s > MAX_UNREAD * cpu_s + skew_s(cpu_s),
+            (Some(cpu_s), Some(unread_s)) => {
+                unread_s > MAX_UNREAD * cpu_s + skew_s(cpu_s, first, last)
+            }
             // A group that does not count CPU time does not show whether threads are missing.
             _ => first.cgroup.is_none() && !last.threads.is_empty(),
         };
@@ -255,6 +279,12 @@ impl EndedBetweenSamples {
             (threads.wakeups, threads.migrations, threads.modes) = (None, None, None);
         }
     }
+}
+
+/// Returns the CPU seconds that a party which used `cpu_s` may use while its counters are read.
+fn skew_s(cpu_s: f64, first: &PartySample<'_>, last: &PartySample<'_>) -> f64 {
+    let seconds = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
+    SKEW_S + cpu_s / seconds * first.took_ns as f64 / 1e9
 }
 
 /// Use of the threads that are in an earlier sample and not in the last one.

@@ -27,8 +27,15 @@ pub struct WatchRecord {
     /// their process's totals, and ended processes if another process of the server waited for
     /// them.
     pub cpus: Option<f64>,
+    /// `None` also if only the sum of both is known, because threads or processes ended whose split
+    /// was not read.
     pub cpus_user: Option<f64>,
     pub cpus_sys: Option<f64>,
+    /// CPU seconds that could be split into user and system time: both 0 if there were too few.
+    /// `None`: the split lacks a part of the CPU time.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub split_s: Option<(f64, f64)>,
     /// Share of one CPU that the busiest thread used; over several readings, the mean of the
     /// busiest of each.
     pub busiest_thread_utilisation: Option<f64>,
@@ -214,16 +221,12 @@ impl WatchRecord {
         let quota_periods =
             self.quota_periods.zip(next.quota_periods).map(|(here, there)| here.merge(there));
         let cpus = mean(self.cpus, next.cpus);
-        // If one stretch has too little CPU time to split into user and system time, the split of
-        // the other is used.
-        let split_as = |record: &WatchRecord, part: Option<f64>| {
-            Some(cpus? * part? / (record.cpus_user? + record.cpus_sys?))
-        };
-        let part = |here: Option<f64>, there: Option<f64>| {
-            mean(here, there).or_else(|| split_as(&self, here)).or_else(|| split_as(next, there))
-        };
-        let (cpus_user, cpus_sys) =
-            (part(self.cpus_user, next.cpus_user), part(self.cpus_sys, next.cpus_sys));
+        // A stretch with too little CPU time to split adds 0 to both, so it is split as the others.
+        let split_s = self
+            .split_s
+            .zip(next.split_s)
+            .map(|((user, sys), (next_user, next_sys))| (user + next_user, sys + next_sys));
+        let (cpus_user, cpus_sys) = split_cpus(cpus, split_s).unzip();
         let mut by_thread_role = self.by_thread_role;
         for (role, used) in &mut by_thread_role {
             used.threads = next.by_thread_role.get(role).map_or(0, |next| next.threads);
@@ -238,6 +241,7 @@ impl WatchRecord {
             cpus,
             cpus_user,
             cpus_sys,
+            split_s,
             busiest_thread_utilisation: mean(
                 self.busiest_thread_utilisation,
                 next.busiest_thread_utilisation,
@@ -265,6 +269,13 @@ impl WatchRecord {
     }
 }
 
+/// Splits CPU time as user and system time are to each other. `None`: unknown, or both are 0.
+fn split_cpus(cpus: Option<f64>, split: Option<(f64, f64)>) -> Option<(f64, f64)> {
+    let (user, sys) = split.filter(|(user, sys)| user + sys > 0.0)?;
+    let cpus = cpus?;
+    Some((cpus * user / (user + sys), cpus * sys / (user + sys)))
+}
+
 /// Returns a sample whose control group counts CPU time, or that has no group. A group that another
 /// program created may lack that counter (cgroup v1 without `cpuacct`). Its processes then count as
 /// those of a server without a group.
@@ -288,10 +299,11 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
     if !is_observed_from_start {
         threads.roles.values_mut().for_each(|role| (role.wakeups, role.states_s) = (None, None));
     }
-    let thread_split =
-        || Some((threads.user_s, threads.sys_s)).filter(|(user, sys)| user + sys > 0.0);
-    let split = split.filter(|(user, sys)| user + sys > 0.0).or_else(thread_split);
-    let part = |pick: fn((f64, f64)) -> f64| Some(cpu_s? * split.map(pick)? / seconds);
+    // In seconds, so that stretches can be added.
+    let split_s = cpu_s
+        .zip(split)
+        .map(|(cpu_s, split)| split_cpus(Some(cpu_s), Some(split)).unwrap_or((0.0, 0.0)));
+    let (cpus_user, cpus_sys) = split_cpus(cpu_s.map(|s| s / seconds), split_s).unzip();
     let per_s = |n: Option<u64>| n.map(|n| n as f64 / seconds);
     let memory = |pick: fn(&CgroupUse) -> Option<u64>| last.cgroup.and_then(pick);
     let active = cgroup_delta(first, last, |c| c.periods);
@@ -305,8 +317,9 @@ pub fn watch_record(began_ns: u64, first: &Sample, last: &Sample) -> Option<Watc
         start_s: since(first.at_ns),
         end_s: since(last.at_ns),
         cpus: cpu_s.map(|s| s / seconds),
-        cpus_user: part(|(user, sys)| user / (user + sys)),
-        cpus_sys: part(|(user, sys)| sys / (user + sys)),
+        cpus_user,
+        cpus_sys,
+        split_s,
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
         run_delay_s_per_s: threads.run_delay_s.map(|s| s / seconds),
         throttled_share: quota_periods.and_then(QuotaPeriods::throttled_share),
@@ -350,6 +363,7 @@ mod tests {
             cpus: Some(1.0),
             cpus_user: Some(0.75),
             cpus_sys: Some(0.25),
+            split_s: Some((0.75, 0.25)),
             steal_share: Some(0.1),
             threads: 9,
             by_thread_role: [("work", role(1.0, 9)), ("gc", role(0.5, 1))].into(),
@@ -361,6 +375,7 @@ mod tests {
             start_s: 1.0,
             end_s: 4.0,
             cpus: Some(0.2),
+            split_s: Some((0.0, 0.0)),
             steal_share: None,
             threads: 2,
             by_thread_role: [("work", role(0.6, 2))].into(),
@@ -368,7 +383,7 @@ mod tests {
             network: Some(TcpLosses { segments_out: Some(4), ..TcpLosses::default() }),
             ..WatchRecord::default()
         };
-        let combined = first_record.merge(&next);
+        let combined = first_record.clone().merge(&next);
         assert_eq!((combined.start_s, combined.end_s, combined.threads), (0.0, 4.0, 2));
         assert!((combined.cpus.unwrap() - 0.4).abs() < 1e-9);
         assert!(
@@ -376,6 +391,9 @@ mod tests {
                 && (combined.cpus_sys.unwrap() - 0.1).abs() < 1e-9
         );
         assert_eq!(combined.steal_share, None, "one stretch has no steal share");
+        let incomplete = first_record.merge(&WatchRecord { split_s: None, ..next.clone() });
+        assert!((incomplete.cpus.unwrap() - 0.4).abs() < 1e-9);
+        assert_eq!((incomplete.cpus_user, incomplete.cpus_sys), (None, None));
         let (work, gc) = (&combined.by_thread_role["work"], &combined.by_thread_role["gc"]);
         assert_eq!((work.cpu_s, work.threads, work.ended), (1.6, 2, Some(2)));
         assert_eq!((gc.cpu_s, gc.threads), (0.5, 0));

@@ -273,7 +273,10 @@ fn unmeasured_counters(server: &ServerUse) -> Option<Caveat> {
         server.unread_counters.as_ref().is_some_and(|unread| unread.unknown.contains(&name))
     };
     let missing: Vec<&str> = [
-        ("cpu_user_s and cpu_sys_s", server.cpu_user_s.is_none() && !unread("CPU time")),
+        (
+            "cpu_user_s and cpu_sys_s",
+            server.cpu_user_s.is_none() && !unread("CPU time") && !unread("user and system time"),
+        ),
         ("throttled_s", server.throttled_s.is_none()),
         ("memory_peak_bytes", server.memory_peak_bytes.is_none()),
         ("memory_anon_bytes", server.memory_anon_bytes.is_none()),

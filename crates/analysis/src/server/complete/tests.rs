@@ -489,3 +489,48 @@ fn random_thread_ends_yield_truth_or_none() {
     }
     assert!(known > 300 && unknown > 300, "{known} {unknown}");
 }
+
+/// Returns a server that used a clock tick of system time itself, in two samples. Children ended
+/// whose end the probes saw. `children_ms`: CPU time of the children that the server waited for.
+fn samples_with_children(observed_ms: u64, children_ms: u64) -> [Sample; 2] {
+    [(0, 0), (1000, 1)].map(|(at_ms, share)| {
+        let main = ThreadUse { sys_ns: 10 * MS * share, ..thread(1, 1, 10 * share) };
+        let each = ProcessUse {
+            user_ns: 0,
+            sys_ns: 10 * MS * share,
+            ..process(1, 10 * share, children_ms * share)
+        };
+        let mut sample = sample(at_ms, vec![main], vec![each], None);
+        let running_ns = observed_ms * MS * share;
+        sample.parties[0].ended = Some(vec![EndedThreads {
+            name: "child".into(),
+            threads: 20 * share,
+            run_ns: Some(running_ns),
+            ..EndedThreads::default()
+        }]);
+        sample
+    })
+}
+
+/// CPU time is known from the probes, but only the totals of processes split that of children.
+#[test]
+fn split_without_ended_children_is_unknown() {
+    let records = |observed_ms, children_ms| {
+        let samples = samples_with_children(observed_ms, children_ms);
+        (watch_record(0, &samples[0], &samples[1]).unwrap(), used(samples.to_vec()))
+    };
+    let (waited_for, waited_for_run) = records(400, 400);
+    assert!((waited_for.cpus.unwrap() - 0.41).abs() < 1e-9);
+    assert!((waited_for.cpus_user.unwrap() - 0.2).abs() < 1e-9, "{waited_for:?}");
+    assert!((waited_for_run.cpu_user_s.unwrap() - 0.2).abs() < 1e-9, "{waited_for_run:?}");
+    let (lost, lost_run) = records(400, 0);
+    assert!((lost.cpus.unwrap() - 0.41).abs() < 1e-9);
+    assert_eq!((lost.cpus_user, lost.cpus_sys), (None, None));
+    assert_eq!((lost_run.cpu_user_s, lost_run.cpu_split_by), (None, None));
+    assert!(lost_run.cpus.is_some() && lost_run.cpu_us_per_request.is_some());
+    assert!(lost_run.unread_counters.unwrap().unknown.contains(&"user and system time"));
+    // The part that is known does not split the whole.
+    let both = waited_for.merge(&lost);
+    assert!(both.cpus.is_some());
+    assert_eq!((both.cpus_user, both.cpus_sys), (None, None));
+}
