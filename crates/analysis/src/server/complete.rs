@@ -123,6 +123,8 @@ struct EndedBetweenSamples {
     gone_switches: u64,
     /// Whether so many births are in no sample that they are likely the server's.
     has_unseen_births: bool,
+    /// Whether a process joined that does not descend from a known one.
+    has_joined: bool,
 }
 
 impl EndedBetweenSamples {
@@ -160,6 +162,7 @@ impl EndedBetweenSamples {
             gone_s: gone.run_s,
             gone_switches: gone.switches,
             has_unseen_births,
+            has_joined: samples[1..].iter().any(|sample| sample.used.has_joined),
         }
     }
 
@@ -172,6 +175,10 @@ impl EndedBetweenSamples {
     ) -> Option<f64> {
         if first.cgroup.is_some() || last.threads.is_empty() {
             return cpu_between(first, last);
+        }
+        // Neither the children of a joined process nor its own past are known.
+        if self.has_joined {
+            return None;
         }
         // The probes saw the ends of threads and processes.
         if last.ended.is_some() {

@@ -534,3 +534,14 @@ fn split_without_ended_children_is_unknown() {
     assert!(both.cpus.is_some());
     assert_eq!((both.cpus_user, both.cpus_sys), (None, None));
 }
+
+/// A process that joined had children before, which nothing has counted.
+#[test]
+fn cpu_time_is_unknown_if_a_process_joined() {
+    let [first, mut last] = samples_with_children(400, 400);
+    last.parties[0].has_joined = true;
+    let record = watch_record(0, &first, &last).unwrap();
+    assert_eq!((record.cpus, record.cpus_user, record.context_switches_per_s), (None, None, None));
+    assert_eq!(record.clone().merge(&record).cpus, None);
+    assert!(record.by_thread_role.is_empty());
+}
