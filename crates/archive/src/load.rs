@@ -64,6 +64,8 @@ pub struct Connections {
     /// Open at the end of the measured window.
     pub established: u64,
     pub opened: u64,
+    /// Connections that the server closed, or whose end it announced (`Connection: close`). dyno
+    /// closes the latter without waiting for the server.
     pub closed_by_server: u64,
     pub closed_by_us: u64,
     /// Connections with received bytes that answer no request. Each was closed immediately.
