@@ -1,11 +1,35 @@
-//! Records the files that a command reads, because an output must not overwrite them.
+//! Reads the files that the command line names, and records the files that a command reads, because
+//! an output must not overwrite them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::exit::usage_error;
 use crate::result_file::{self, FileIdentity};
+
+/// Whether standard input was read. A second reading would be empty.
+static IS_STDIN_READ: AtomicBool = AtomicBool::new(false);
+
+/// Reads a file that is named on the command line. `-` is standard input, which is read only once.
+pub fn read_file(path: &str) -> Result<Vec<u8>, String> {
+    if path != "-" {
+        return std::fs::read(path).map_err(|error| error.to_string());
+    }
+    read_once(std::io::stdin(), &IS_STDIN_READ)
+}
+
+fn read_once(mut input: impl std::io::Read, is_read: &AtomicBool) -> Result<Vec<u8>, String> {
+    if is_read.swap(true, Ordering::Relaxed) {
+        return Err("standard input was read for an earlier option\nhint: save it to a file, and \
+                    name the file in both places"
+            .into());
+    }
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
 
 /// Files by their identity, so that symbolic and hard links to them are recognised.
 #[derive(Debug, Default)]
@@ -70,9 +94,21 @@ impl Inputs {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
+    use dyno_workload::command_line;
+
     use super::*;
 
-    use std::os::unix::fs::symlink;
+    #[test]
+    fn second_reading_of_standard_input_fails() {
+        let is_read = AtomicBool::new(false);
+        let read = |_: &str| read_once(&b"body"[..], &is_read);
+        let first = command_line::parse_mix_entry("1 POST /a @-", &read).unwrap();
+        assert_eq!(first.body.unwrap().0, b"body");
+        let error = command_line::parse_mix_entry("1 POST /b @-", &read).unwrap_err();
+        assert!(error.starts_with("-: standard input was read for an earlier option\nhint: "));
+    }
 
     #[test]
     fn output_that_is_input_is_refused() {

@@ -2,7 +2,6 @@
 //! from another tool's file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::plan::{Body, Expect, Page, Request, Workload};
@@ -16,6 +15,7 @@ use dyno_workload::{command_line, header, workloads};
 use super::target::{Scheme, Url};
 use crate::cli::{self, ImportArg, LoadArgs, Ns, ProtocolArg};
 use crate::exit::usage_error;
+use crate::inputs::read_file;
 use crate::terminal;
 
 /// Returns the server, its requests, and the changes that an import made.
@@ -216,16 +216,6 @@ impl ReadableFiles {
 
 const NO_FILES: &str = "an imported file may not name other files\nhint: allow it with --files \
                         FOLDER, the folder of these files";
-
-/// Reads a file that is named on the command line. `-` is standard input.
-pub fn read_file(path: &str) -> Result<Vec<u8>, String> {
-    if path != "-" {
-        return std::fs::read(path).map_err(|error| error.to_string());
-    }
-    let mut bytes = Vec::new();
-    std::io::stdin().read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    Ok(bytes)
-}
 
 fn read_named_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let path = path.to_string_lossy();

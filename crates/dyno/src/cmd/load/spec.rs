@@ -17,11 +17,12 @@ use dyno_runner::load::{self, LoadSpec, polling};
 use dyno_workload::{compile, units};
 use sha2::{Digest as _, Sha256};
 
-use super::requests::{ReadableFiles, read_file, streams};
+use super::requests::{ReadableFiles, streams};
 use super::target::{self, Scheme, Url};
 use crate::cli::{ArrivalArg, LoadArgs, LoadFormat, Ns, ProtocolArg, SpinArg, SwitchArg};
 use crate::cmd::report::is_standard_output;
 use crate::exit::usage_error;
+use crate::inputs::read_file;
 
 /// The longest trace, nanoseconds: 30 days, as for every length of a load.
 const LONGEST_TRACE_NS: f64 = 30.0 * 24.0 * 3600e9;
