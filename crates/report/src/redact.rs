@@ -28,8 +28,8 @@ use dyno_archive::secret::{
 };
 
 use report_texts::{
-    addresses, comparison_names, comparison_sentences, foreign_texts, own_texts, quoting_texts,
-    text_counts, user_texts, workload_names,
+    addresses, comparison_names, comparison_sentences, evidence_texts, foreign_texts, own_texts,
+    quoting_texts, text_counts, user_texts, workload_names,
 };
 
 /// Text that replaces a secret.
@@ -167,6 +167,7 @@ impl Secrets {
         own_texts(report).for_each(|text| *text = self.log(text));
         let quoting = quoting_texts(report);
         own_texts(report).for_each(|text| *text = self.erase_from_own(text, &quoting));
+        evidence_texts(report).for_each(|text| *text = self.erase(text));
         addresses(report).for_each(|text| *text = self.erase(text));
         let subjects = report.subjects.iter_mut();
         for value in subjects.flat_map(|s| s.conditions.request.values_mut()).flatten() {

@@ -8,7 +8,7 @@ use dyno_archive::secret::{MIN_ERASED_CHARS, is_distinctive};
 use serde_json::Value;
 
 use super::bodies::change_texts;
-use super::report_texts::{own_texts, workload_names};
+use super::report_texts::{evidence_texts, own_texts, workload_names};
 use super::{MARK, Secrets};
 
 impl Secrets {
@@ -34,6 +34,7 @@ impl Secrets {
         }
         for (old_name, new_name) in &renamed {
             own_texts(report).for_each(|text| *text = text.replace(old_name, new_name));
+            evidence_texts(report).for_each(|text| *text = text.replace(old_name, new_name));
         }
     }
 

@@ -74,6 +74,27 @@ pub(super) fn own_texts(report: &mut Report) -> impl Iterator<Item = &mut String
         .chain(cells)
 }
 
+/// Texts in the evidence of caveats and limiters. They hold names of workloads and what servers
+/// sent.
+pub(super) fn evidence_texts(report: &mut Report) -> impl Iterator<Item = &mut String> {
+    let trials = report.trials.iter_mut().flat_map(|trial| {
+        let caveats = trial.caveats.iter_mut().chain(&mut trial.load.caveats);
+        caveats.map(|caveat| &mut caveat.evidence).chain([&mut trial.limiter.evidence])
+    });
+    let caveats = report.caveats.iter_mut().map(|caveat| &mut caveat.evidence);
+    trials.chain(caveats).flat_map(json_texts)
+}
+
+/// Returns all texts of a JSON value that are no keys.
+fn json_texts(value: &mut Value) -> Vec<&mut String> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(items) => items.iter_mut().flat_map(json_texts).collect(),
+        Value::Object(members) => members.values_mut().flat_map(json_texts).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
+}
+
 /// Effects of an experiment.
 fn experiment_effects(
     experiment: &mut Option<ExperimentResult>,
@@ -115,11 +136,15 @@ pub(super) fn workload_names(report: &mut Report) -> impl Iterator<Item = &mut S
     let twins = report.twins.iter_mut().chain(&mut report.duets).flat_map(effect_names);
     let brackets = report.brackets.iter_mut().map(|bracket| &mut bracket.workload);
     let searches = report.searches.iter_mut().map(|search| &mut search.workload);
+    let ties = report.ties.iter_mut().map(|tie| &mut tie.workload);
+    let measured = report.run.measured_first.iter_mut().flat_map(|run| &mut run.capacities);
     plan.chain(trials)
+        .chain(measured.map(|capacity| &mut capacity.workload))
         .chain(brackets)
         .chain(searches)
         .chain(steps)
         .chain(rows)
+        .chain(ties)
         .chain(comparisons)
         .chain(protocols)
         .chain(experiment)

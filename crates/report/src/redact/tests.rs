@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::*;
 
+mod names;
+
 fn words(line: &str) -> Vec<String> {
     shlex::split(line).unwrap()
 }
