@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use crate::cell::CellKey;
 use crate::metric::{ByMetric, METRICS, Metric, MetricSummary, Ratios};
 use crate::series::Series;
-use crate::stats::Repeated;
 use crate::trial::TrialResult;
 
 /// The cells of a run that have trials, in the plan's order.
@@ -86,12 +85,10 @@ impl<'a> Cell<'a> {
     pub fn metrics(&self) -> ByMetric {
         let summary = |metric: &Metric| {
             let series = self.series(metric);
-            let repeats = series.repeated();
-            // Repeats with too few samples are the slow ones, so the others would be a biased
-            // selection.
-            let repeats = match metric.is_percentile() && !series.has_all_points() {
-                true => Repeated { median: None, min: None, max: None, interval: None, ..repeats },
-                false => repeats,
+            // Repeats with too few samples for a percentile are the slow ones.
+            let repeats = match metric.is_percentile() {
+                true => series.repeated_if_complete(),
+                false => series.repeated(),
             };
             MetricSummary { repeats, unanswered_repeats: series.unanswered_count() }
         };

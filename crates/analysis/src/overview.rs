@@ -20,7 +20,7 @@ use crate::mixture::Mixture;
 use crate::peak::{self, OpenStep, PeakBound, PeakBounds, Steps};
 use crate::ranking::{PlaceRange, Ranking};
 use crate::series::Series;
-use crate::stats::{Looks, PAIRS_TO_TELL_APART, Repeated, median};
+use crate::stats::{Looks, PAIRS_TO_TELL_APART, Repeated};
 use crate::subject::{SubjectFailure, SubjectResult};
 use crate::summary::{StepCaveat, Summary};
 use crate::trial::TrialResult;
@@ -162,7 +162,8 @@ impl OverviewRow {
     }
 }
 
-/// Medians over invalid repeats. A figure is `None` if a valid repeat has it, or no repeat has.
+/// Medians over invalid repeats. A figure is `None` if a valid repeat has it, or an invalid one does
+/// not. A percentile is also `None` if the median lies among the unanswered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct InvalidFigures {
     /// Throughput at the step with the highest median of these repeats.
@@ -176,11 +177,11 @@ pub struct InvalidFigures {
 }
 
 /// Returns the median of a metric over the invalid repeats of a cell; `None`: the cell has no
-/// invalid repeats.
+/// invalid repeats, one has no value, or the median lies among the unanswered.
 fn median_of_invalid(cell: &Cell<'_>, metric: &Metric) -> Option<f64> {
-    let invalid = cell.trials().iter().filter(|trial| trial.is_unexpectedly_invalid());
-    let values: Vec<f64> = invalid.filter_map(|trial| metric.point(trial).known_value()).collect();
-    median(&values).filter(|value| *value > 0.0)
+    let invalid = cell.select(TrialResult::is_unexpectedly_invalid);
+    let repeats = invalid.series_of_all(metric).repeated_if_complete();
+    repeats.median.filter(|value| *value > 0.0)
 }
 
 /// A row's figures divided by those of another row. `None`: one of the two has no figure, or the

@@ -119,6 +119,17 @@ impl Series {
         repeated_percentile(self.values().collect(), self.unanswered_count())
     }
 
+    /// Returns [`Series::repeated`], with the values alone if some repeats have too few samples or
+    /// no measurement: the other repeats are a biased selection.
+    #[must_use]
+    pub fn repeated_if_complete(&self) -> Repeated {
+        let repeats = self.repeated();
+        match self.has_all_points() {
+            true => repeats,
+            false => Repeated { values: repeats.values, ..Repeated::default() },
+        }
+    }
+
     /// Returns ratios to another series, block by block. Trials of one block are close in time, so
     /// a drift of the machine cancels.
     ///

@@ -288,3 +288,29 @@ fn subject_with_two_valid_repeats_has_no_place() {
         assert_eq!(fast.places.is_some(), has_place, "{spoiled}");
     }
 }
+
+/// In two of three invalid repeats, more than half of the requests got no response.
+#[test]
+fn invalid_median_ranks_unanswered_repeats_last() {
+    let mut trials = five_block_report().trials;
+    trials.retain(|t| t.cell == CellKey { arm: 0, workload: 0, step: 0 });
+    trials.truncate(3);
+    trials.iter_mut().for_each(|trial| trial.valid = false);
+    let median = |trials: &[TrialResult]| {
+        let grid = Grid::new(trials);
+        median_of_invalid(grid.get(trials[0].cell).unwrap(), &metric::RESPONSE_P50)
+    };
+    assert!(median(&trials).is_some());
+    for (unanswered_repeats, is_known) in [(1, true), (2, false)] {
+        for trial in &mut trials[..unanswered_repeats] {
+            let times = &mut trial.load.response_time_us;
+            (times.p50, times.unanswered) = (None, 2 * times.count);
+            assert_eq!(metric::RESPONSE_P50.point(trial), RepeatValue::Unanswered);
+        }
+        assert_eq!(median(&trials).is_some(), is_known, "{unanswered_repeats}");
+    }
+    // Repeats with too few samples are the slow ones.
+    trials[0].load.response_time_us.unanswered = 0;
+    trials[1].load.response_time_us.p50 = Some(1.0);
+    assert_eq!(median(&trials), None);
+}
