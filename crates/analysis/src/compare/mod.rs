@@ -547,7 +547,7 @@ fn row(
         None => Some(NoRatioReason::from_series(&series_a, &series_b, is_paired)),
     };
     let (failed_a, failed_b) = repeats.failures_in(no_ratio_reason);
-    let (series_a, series_b) = (series_a.repeated(), series_b.repeated());
+    let (series_a, series_b) = (series_a.repeated_if_complete(), series_b.repeated_if_complete());
     let ratio = series_a.median.zip(series_b.median).map(|(a, b)| b / a);
     ComparisonRow {
         subject_a: repeats.subject_a.clone(),

@@ -1,4 +1,4 @@
-//! Repeats in which the generator was the limit count for CPU time.
+//! Repeats that count for some metrics only.
 
 use super::gates::{FOURTEEN, NULL_OF_FOURTEEN, RepeatOutcome, spoil};
 use super::*;
@@ -72,4 +72,22 @@ fn failed_requests_of_limited_repeats_miss_cpu_gate() {
     assert!(sentence.contains("14 of 14 compared with 0 of 14"), "{sentence}");
     let starts = &comparison.starts[0];
     assert_eq!((starts.a.with_failures, starts.b.with_failures), (0, 14));
+}
+
+/// In three of five repeats p99 is unknown, because they stalled. The other two are no sample of
+/// the server.
+#[test]
+fn metric_missing_in_some_repeats_has_no_medians() {
+    let run = run_with_servers("r", &[("x", &[400; 5]), ("y", &[400; 5]), NULL]);
+    let mut changed = report(&run);
+    for trial in &mut changed.trials {
+        trial.load.response_time_us.p99 =
+            (trial.cell.arm == 0 || trial.block > 3).then_some(2_000.0);
+    }
+    let side = |arm| Side { run: &run, report: &changed, arm: Some(arm) };
+    let comparison = compare(side(0), side(1), &ComparisonOptions::default());
+    let row = comparison.rows.iter().find(|row| row.metric == "response_p99_us").unwrap();
+    assert_eq!((row.a.values.len(), row.a.median), (5, Some(2_000.0)));
+    assert_eq!((row.b.values.len(), row.b.median, row.b.min), (2, None, None));
+    assert_eq!((row.ratio_of_medians, row.verdict), (None, Verdict::Missing));
 }
