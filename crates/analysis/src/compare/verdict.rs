@@ -125,12 +125,17 @@ const ANSWER_PHRASES: [(&str, &str, &str, &str); 5] = [
     ("server_memory_bytes", "{} more memory", "{} less memory", "memory"),
 ];
 
-/// Summarizes the rows of one cell: differences first, then equal metrics, then undecided ones.
+/// Summarizes the rows of one cell: differences first, then equal metrics, then undecided ones, and
+/// last the metrics that were measured and have no ratio.
 pub(super) fn answer(rows: &[ComparisonRow], same_within: Option<f64>) -> String {
+    const NOT_COMPARED: u8 = 3;
     let phrase = |row: &ComparisonRow| {
         let (_, higher, lower, name) =
             ANSWER_PHRASES.iter().find(|(key, ..)| *key == row.metric)?;
-        let estimate = row.estimate?;
+        let Some(estimate) = row.estimate else {
+            let is_measured = !row.a.values.is_empty() || !row.b.values.is_empty();
+            return is_measured.then(|| (NOT_COMPARED, format!("{name}: not compared")));
+        };
         Some(match row.verdict {
             Verdict::Higher => {
                 (0, higher.replace("{}", &range(estimate.low - 1.0, estimate.high - 1.0)))
@@ -150,11 +155,10 @@ pub(super) fn answer(rows: &[ComparisonRow], same_within: Option<f64>) -> String
     };
     let mut ranked_phrases: Vec<(u8, String)> = rows.iter().filter_map(phrase).collect();
     ranked_phrases.sort_by_key(|(rank, _)| *rank);
-    let sentences: Vec<String> = ranked_phrases.into_iter().map(|(_, text)| text).collect();
-    if sentences.is_empty() {
+    if ranked_phrases.iter().all(|(rank, _)| *rank == NOT_COMPARED) {
         return rows.first().map_or_else(String::new, |row| sentence(row, same_within, &[]));
     }
-    sentences.join("; ")
+    ranked_phrases.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("; ")
 }
 
 /// Formats an interval: `4.0–6.1 % higher`, `4.0–6.1 % lower`, or `−1.0 % to +2.0 %` if it includes

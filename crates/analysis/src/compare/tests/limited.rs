@@ -90,4 +90,6 @@ fn metric_missing_in_some_repeats_has_no_medians() {
     assert_eq!((row.a.values.len(), row.a.median), (5, Some(2_000.0)));
     assert_eq!((row.b.values.len(), row.b.median, row.b.min), (2, None, None));
     assert_eq!((row.ratio_of_medians, row.verdict), (None, Verdict::Missing));
+    let answer = &comparison.answers[0].sentence;
+    assert!(answer.contains("response time at p99: not compared"), "{answer}");
 }
