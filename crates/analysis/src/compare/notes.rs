@@ -1,5 +1,7 @@
 //! Sentences that hold for all rows of a comparison.
 
+use std::collections::BTreeSet;
+
 use super::order::Confounding;
 use super::{
     CellRepeats, ComparisonRow, ServerStarts, Side, SideRepeats, is_control, times, unmatched_arms,
@@ -57,6 +59,7 @@ pub(super) fn notes(
     notes.extend(order.note().map(Into::into));
     notes.extend(starts.iter().filter_map(break_note));
     notes.extend(starts.iter().filter_map(warmup_note));
+    notes.extend(starts.iter().filter_map(|server| waived_checks_note(a, b, server)));
     notes.extend(unrecorded_notes(repeats));
     notes.extend(unmatched_arm_notes(a, b));
     if unmatched > 0 {
@@ -79,6 +82,38 @@ fn break_note(server: &ServerStarts) -> Option<String> {
 /// request of a warm-up failed.
 fn warmup_note(server: &ServerStarts) -> Option<String> {
     Some(format!("{}: {}.", name(server), server.warmup_sentence()?))
+}
+
+/// Returns a note on a server that fails checks which its own file waives. Its repeats count, and no
+/// gate is missed. `None`: no check of either side is waived.
+fn waived_checks_note(a: Side<'_>, b: Side<'_>, server: &ServerStarts) -> Option<String> {
+    let failed_by_a = waived_checks(a, &server.subject_a);
+    let failed_by_b = waived_checks(b, &server.subject_b);
+    let only_one = "Their numbers may be for different work";
+    let (sides, consequence) = match (failed_by_a.is_empty(), failed_by_b.is_empty()) {
+        (true, true) => return None,
+        _ if failed_by_a == failed_by_b => ("A and B fail", "Both are compared with this defect"),
+        (false, true) => ("A fails, and B does not fail,", only_one),
+        (true, false) => ("B fails, and A does not fail,", only_one),
+        (false, false) => ("A and B do not fail the same checks. At least one fails", only_one),
+    };
+    let checks: Vec<String> =
+        failed_by_a.union(&failed_by_b).map(|check| format!("{check:?}")).collect();
+    let noun = if checks.len() == 1 { "the check" } else { "the checks" };
+    Some(format!(
+        "{}: {sides} {noun} {} of the contract, which the server's own file waives (`waive`). \
+         {consequence}.",
+        name(server),
+        checks.join(", ")
+    ))
+}
+
+/// Returns the checks that a side's arm failed with a response, and its file waives.
+fn waived_checks<'a>(side: Side<'a>, arm_name: &str) -> BTreeSet<&'a str> {
+    let arms = side.run.header.plan.arms.iter().zip(&side.report.subjects);
+    let subject = arms.into_iter().find(|(arm, _)| arm.name == arm_name);
+    let checks = subject.map_or(&[][..], |(_, subject)| &subject.checks);
+    checks.iter().filter(|c| c.waived && !c.late).map(|check| check.name.as_str()).collect()
 }
 
 fn name(server: &ServerStarts) -> String {

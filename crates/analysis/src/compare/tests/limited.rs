@@ -1,4 +1,6 @@
-//! Repeats that count for some metrics only.
+//! Repeats that count for some metrics only, and checks that are waived.
+
+use dyno_archive::trial::CheckResult;
 
 use super::gates::{FOURTEEN, NULL_OF_FOURTEEN, RepeatOutcome, spoil};
 use super::*;
@@ -92,4 +94,32 @@ fn metric_missing_in_some_repeats_has_no_medians() {
     assert_eq!((row.ratio_of_medians, row.verdict), (None, Verdict::Missing));
     let answer = &comparison.answers[0].sentence;
     assert!(answer.contains("response time at p99: not compared"), "{answer}");
+}
+
+/// A waived check leaves repeats valid, so only a note shows that one side breaks its contract.
+#[test]
+fn waived_check_of_either_side_has_note() {
+    let mut run = run_with_servers("r", &[("x", &[400; 5]), ("y", &[400; 5]), NULL]);
+    let mut notes_of = |broken: &[usize], is_waived: bool| {
+        let arms: Vec<usize> = run.header.plan.trials.iter().map(|trial| trial.arm).collect();
+        for trial in &mut run.trials {
+            let failed = CheckResult { waived: is_waived, ..fixture::check("size", false, "5") };
+            let is_broken = broken.contains(&arms[trial.trial]);
+            trial.checks = if is_broken { vec![failed] } else { Vec::new() };
+        }
+        let notes = compare_runs((&run, Some(0)), (&run, Some(1)), &ComparisonOptions::default());
+        notes.notes.into_iter().filter(|note| note.contains("waives")).collect::<Vec<String>>()
+    };
+    let rest = "the check \"size\" of the contract, which the server's own file waives (`waive`).";
+    assert_eq!(
+        notes_of(&[1], true),
+        [format!(
+            "x and y: B fails, and A does not fail, {rest} Their numbers may be for different work."
+        )]
+    );
+    assert_eq!(
+        notes_of(&[0, 1], true),
+        [format!("x and y: A and B fail {rest} Both are compared with this defect.")]
+    );
+    assert!(notes_of(&[], true).is_empty() && notes_of(&[1], false).is_empty());
 }
