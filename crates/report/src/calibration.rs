@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use dyno_analysis::calibration::{Calibration, Measurement, MeasurementPurpose};
 
-use crate::format::{count, micros, nanos, number, or_dash, percent, percentile_text};
+use crate::format::{micros, nanos, number, or_dash, percent, percentile_text, rate};
 use crate::text::Style;
 
 /// Names a measurement, and how long it takes.
@@ -87,7 +87,7 @@ fn ceilings_table(c: &Calibration) -> String {
             row.driver.name(),
             row.protocol,
             row.in_flight_each(),
-            count(row.throughput_rps.round() as u64),
+            rate(row.throughput_rps),
             or_dash(row.cpu_us_per_exchange, micros),
             percent(row.busiest_thread_utilisation)
         );

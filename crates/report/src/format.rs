@@ -49,6 +49,12 @@ pub fn number(x: f64) -> String {
     format!("{sign}{}", decimal(&digits.to_string(), power))
 }
 
+/// Formats requests per second: three significant digits below 100, and a whole number above.
+#[must_use]
+pub fn rate(rps: f64) -> String {
+    if rps < 100.0 { number(rps) } else { count(rps.round() as u64) }
+}
+
 /// Formats a ratio with three significant digits, or with three decimals from 1 to 2, so that 1.017
 /// and 1.024 differ.
 pub fn ratio(x: f64) -> String {

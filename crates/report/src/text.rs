@@ -18,7 +18,7 @@ use dyno_archive::plan::Arrival;
 
 use crate::format::{
     TOO_FEW, UNANSWERED_NOTE, bytes, count, micros, number, or_dash, page_percentile_text, percent,
-    percentile_text, plural, seconds,
+    percentile_text, plural, rate, seconds,
 };
 use crate::terminal::{self, escape_controls};
 use crate::{answer, overview};
@@ -154,7 +154,7 @@ fn failed_count(result: &LoadResult) -> u64 {
 }
 
 fn rate_line(result: &LoadResult) -> String {
-    let rate = format!("{} requests/s", count(result.throughput_rps.round() as u64));
+    let rate = format!("{} requests/s", rate(result.throughput_rps));
     let ok = count(result.outcomes.get(Outcome::Ok));
     format!("{rate:<28}{ok} ok      {} failed", count(failed_count(result)))
 }
@@ -345,7 +345,7 @@ fn request_line(request: &RequestResult) -> String {
     format!(
         "{:<28} {:>9} requests/s   p50 {}   p99 {}{}",
         request.name,
-        count(request.throughput_rps.round() as u64),
+        rate(request.throughput_rps),
         percentile_text(&request.response_time_us, 0.5),
         percentile_text(&request.response_time_us, 0.99),
         bad.concat()
@@ -444,7 +444,7 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
         "{:<22} repeat {}  {shape}",
         trial.subject_id, trial.repeat
     ));
-    let rate = format!("{:>9}/s", count(trial.load.throughput_rps.round() as u64));
+    let rate = format!("{:>9}/s", rate(trial.load.throughput_rps));
     let p = &trial.load.response_time_us;
     let cpu = or_dash(trial.server.cpu_us_per_request, |us| format!("{} CPU", micros(us)));
     let times = format!(
@@ -595,4 +595,31 @@ pub(crate) fn align(table: &[Vec<String>], style: Style) -> String {
         let _ = writeln!(out, "{}", if i == 0 { style.dim(line) } else { line.to_string() });
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use dyno_archive::RunDir;
+
+    use super::*;
+
+    fn trial_of_golden_run() -> TrialResult {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
+        let run = RunDir::open(folder).unwrap().read().unwrap();
+        dyno_analysis::report::report(&run).trials.remove(0)
+    }
+
+    #[test]
+    fn slow_rates_keep_three_digits() {
+        let mut trial = trial_of_golden_run();
+        trial.load.throughput_rps = 0.4;
+        let line = trial_line(&trial, "w", Style::Plain);
+        assert!(line.contains(" 0.400/s"), "{line}");
+        let line = rate_line(&trial.load);
+        assert!(line.starts_with("0.400 requests/s "), "{line}");
+        trial.load.throughput_rps = 1234.5;
+        assert!(rate_line(&trial.load).starts_with("1,235 requests/s "));
+    }
 }

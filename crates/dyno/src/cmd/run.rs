@@ -13,6 +13,7 @@ use dyno_archive::{ArchiveError, Plan, RunDir, TrialRecord};
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
 use dyno_observer::tracking::TrackingTable;
+use dyno_report::format::rate;
 use dyno_runner::plan::{Overrides, Planned, resolve};
 use dyno_runner::prepare::Builds;
 use dyno_runner::run::{RunEnd, RunError, RunEvent, Runner};
@@ -181,7 +182,7 @@ impl<'a> RunContext<'a> {
         }
         let first = capacities_of(&run, &report, shares, &path)?;
         for Capacity { workload, rps, subject } in &first.capacities {
-            terminal::say(&format!("{workload}: {rps:.0}/s, {subject}"));
+            terminal::say(&format!("{workload}: {}/s, {subject}", rate(*rps)));
         }
         Ok(first)
     }

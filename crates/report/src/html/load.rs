@@ -20,7 +20,7 @@ use super::{
 use crate::brackets;
 use crate::format::{
     Quantile, count, micros, number, page_percentile_text, percent, percentile_text,
-    step_percentile_text,
+    rate, step_percentile_text,
 };
 
 pub(super) fn under_load(report: &Report) -> Markup {
@@ -323,9 +323,7 @@ fn by_request(report: &Report) -> Markup {
         &[
             ("Request", &|(_, r)| text(&r.name)),
             ("#Weight", &|(_, r)| whole_number_cell(r.weight)),
-            ("#Requests/s", &|(_, r)| {
-                value(Some(r.throughput_rps), |rps| count(rps.round() as u64))
-            }),
+            ("#Requests/s", &|(_, r)| value(Some(r.throughput_rps), rate)),
             ("#Response p50", &|(_, r)| percentile_with_key(&r.response_time_us, 0.5)),
             ("#Response p99", &|(_, r)| percentile_with_key(&r.response_time_us, 0.99)),
             ("#Service p50", &|(_, r)| percentile_with_key(&r.service_time_us, 0.5)),
