@@ -11,7 +11,7 @@ use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::report::Report;
 use dyno_analysis::subject::{SubjectFailure, SubjectResult};
 use dyno_analysis::trial::TrialResult;
-use dyno_analysis::{Caveat, LoadResult, Severity};
+use dyno_analysis::{Caveat, Code, LoadResult, Severity};
 use dyno_archive::Outcome;
 use dyno_archive::load::{Timeouts, TlsUse};
 use dyno_archive::plan::Arrival;
@@ -453,7 +453,9 @@ pub fn trial_line(trial: &TrialResult, shape: &str, style: Style) -> String {
         percentile_text(p, 0.99)
     );
     let limit = overview::limiter_text(trial.limiter.resource, trial.limiter.confidence);
-    let worst = trial.caveats.iter().find(|c| c.severity > Severity::Info);
+    // The contract is checked after the last step, so no earlier step has this check yet.
+    let is_doubt = |c: &&Caveat| c.severity > Severity::Info && c.code != Code::Unchecked;
+    let worst = trial.caveats.iter().find(is_doubt);
     let doubt = worst.map_or(String::new(), |c| {
         format!("  {}", style.paint_severity(c.severity, c.code.name()))
     });
@@ -609,6 +611,23 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/hello/run");
         let run = RunDir::open(folder).unwrap().read().unwrap();
         dyno_analysis::report::report(&run).trials.remove(0)
+    }
+
+    #[test]
+    fn trial_line_leaves_out_final_check() {
+        let mut trial = trial_of_golden_run();
+        let caveat = |code, severity| Caveat {
+            code,
+            severity,
+            message: String::new(),
+            evidence: serde_json::Value::Null,
+        };
+        trial.caveats = vec![caveat(Code::Unchecked, Severity::Invalid)];
+        let line = trial_line(&trial, "w", Style::Plain);
+        assert!(!line.contains("unchecked"), "{line}");
+        trial.caveats.push(caveat(Code::Steal, Severity::Warning));
+        let line = trial_line(&trial, "w", Style::Plain);
+        assert!(line.ends_with("steal"), "{line}");
     }
 
     #[test]
