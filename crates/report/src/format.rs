@@ -296,6 +296,16 @@ pub fn whole_percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
+/// Formats the share of failed requests over the repeats of a step: the median, and the maximum if
+/// it differs, because few repeats may have all failures: `0 % (up to 100 %)`.
+pub(crate) fn error_share_text(shares: &Repeated) -> String {
+    let median = or_dash(shares.median, percent);
+    match shares.max.map(percent).filter(|max| *max != median) {
+        Some(max) => format!("{median} (up to {max})"),
+        None => median,
+    }
+}
+
 /// Formats the difference of a ratio from 1, with its sign: `−1.2 %`.
 #[must_use]
 pub(crate) fn change(ratio: f64) -> String {
@@ -399,6 +409,13 @@ mod tests {
         for (function, input, text) in &rows {
             assert_eq!(call_format(function, input), *text, "{function} of {input}");
         }
+    }
+
+    #[test]
+    fn error_share_text_names_failures_of_few_repeats() {
+        let text = |shares: &[f64]| error_share_text(&Repeated::new(shares.to_vec()));
+        assert_eq!(text(&[0.0, 0.0, 1.0]), "0 % (up to 100 %)");
+        assert_eq!((text(&[0.5, 0.5]), text(&[])), ("50.0 %".into(), "–".into()));
     }
 
     fn call_format(function: &str, input: &Value) -> String {

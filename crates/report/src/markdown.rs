@@ -11,8 +11,8 @@ use dyno_analysis::subject::SubjectResult;
 use dyno_analysis::summary::Summary;
 
 use crate::format::{
-    Quantile, bytes, micros, millis, number, or_dash, percent, quantity, step_percentile_text,
-    valid_repeats,
+    Quantile, bytes, error_share_text, micros, millis, number, or_dash, percent, quantity,
+    step_percentile_text, valid_repeats,
 };
 use crate::{answer, brackets, compare, metrics, overview, redact, shell, terminal};
 
@@ -199,7 +199,7 @@ const STEPS: [Column<Summary>; 17] = [
     ("Memory·time per request", |s| {
         or_dash(s.memory_mb_s_per_request.median, |m| quantity(Unit::MegabyteSeconds, m))
     }),
-    ("Errors", |s| or_dash(s.error_share.median, percent)),
+    ("Errors", |s| error_share_text(&s.error_share)),
     ("Valid", valid_repeats),
     ("Caveats", |s| s.caveats.iter().map(|c| c.code.in_words()).collect::<Vec<_>>().join(", ")),
     ("Limited by", |s| s.limiter_sentence.clone()),

@@ -3,11 +3,11 @@
 
 use dyno_analysis::Report;
 use dyno_analysis::cell::CellKey;
-use dyno_analysis::metric::{METRICS, Metric, MetricSummary};
+use dyno_analysis::metric::{ERROR_SHARE, METRICS, Metric, MetricSummary};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::summary::Summary;
 
-use crate::format::{or_dash, quantity, valid_repeats};
+use crate::format::{error_share_text, or_dash, quantity, valid_repeats};
 use crate::overview::label_in_words;
 
 /// The metrics of one workload's subjects.
@@ -23,7 +23,7 @@ pub(crate) struct Sheet {
 
 /// Note above the sheets.
 pub(crate) const NOTE: &str = "Medians over the valid repeats of the reference step. Errors: over \
-                               all repeats. –: not measured, or too few samples for a percentile.";
+                               all repeats, with the maximum if it differs. –: not measured, or too few samples for a percentile.";
 
 /// A metric with its median per subject, in the order of [`Sheet::subjects`].
 pub(crate) struct MetricRow {
@@ -33,6 +33,7 @@ pub(crate) struct MetricRow {
 
 fn median_text(metric: &Metric, step: Option<&MetricSummary>) -> String {
     match step {
+        Some(step) if metric.key == ERROR_SHARE.key => error_share_text(&step.repeats),
         Some(step) if step.repeats.median.is_none() && step.unanswered_repeats > 0 => {
             "among requests that are not ok".into()
         }
