@@ -48,11 +48,11 @@ fn first_sentence_compares_best_with_baseline() {
     for (values, ratio, uncertainty) in [
         (&[2.0, 2.1, 2.3][..], "2.00–2.30", "range of 3 valid repeats, too few for an interval"),
         (&[2.0; 5], "2.00", "95 % interval"),
-        (&[12.34], "12", "one repeat, so no interval"),
-        (&[10.0], "10", "one repeat, so no interval"),
+        (&[12.34], "12.3", "one repeat, so no interval"),
+        (&[10.0], "10.0", "one repeat, so no interval"),
         (&[9.99], "9.99", "one repeat, so no interval"),
-        (&[0.1], "0.10", "one repeat, so no interval"),
-        (&[0.0987], "0.099", "one repeat, so no interval"),
+        (&[0.1], "0.100", "one repeat, so no interval"),
+        (&[0.0987], "0.0987", "one repeat, so no interval"),
     ] {
         let expected = format!(
             "At 16 connections, Fast <1> served {ratio} times as many requests per second as Slow \
@@ -70,7 +70,7 @@ fn first_sentence_compares_best_with_baseline() {
         r.comparisons.iter_mut().for_each(|c| c.cpu_per_request_ratio = Repeated::new(vec![0.5]));
     });
     assert!(
-        cheaper[0].ends_with("(one repeat, so no interval), with 0.50 times the CPU per request."),
+        cheaper[0].ends_with("(one repeat, so no interval), with 0.500 times the CPU per request."),
         "{cheaper:?}"
     );
 }
@@ -103,7 +103,7 @@ fn first_sentence_has_interval_corrected_for_all_pairs() {
     assert_eq!(
         first_sentence(false, false),
         "At 16 connections, Fast <1> served 1.70–2.40 times as many requests per second as Slow \
-         (95 % interval), with 0.50 (0.45–0.56) times the CPU per request."
+         (95 % interval), with 0.500 (0.450–0.560) times the CPU per request."
     );
     let skewed = first_sentence(true, true);
     assert!(skewed.contains("(95 % interval that allows for early stopping)"), "{skewed}");

@@ -6,6 +6,8 @@ use dyno_analysis::peak::RatioBound;
 use dyno_analysis::report::Report;
 use dyno_analysis::stats::{PairUnit, Repeated};
 
+use crate::format::number;
+
 /// Returns the ratio of throughput, and a description of its ends. If the ratio is a bound, only
 /// one end of its interval is a bound, too.
 pub(super) fn ratio_with_uncertainty(report: &Report, c: &Comparison) -> (String, String) {
@@ -23,8 +25,12 @@ pub(super) fn ratio_with_uncertainty(report: &Report, c: &Comparison) -> (String
         false => format!("{end} end of the {scope}"),
     };
     match c.throughput_bound {
-        RatioBound::AtLeast => (format!("at least {}", ratio(low)), end_of("lower")),
-        RatioBound::AtMost => (format!("at most {}", ratio(high)), end_of("upper")),
+        RatioBound::AtLeast => {
+            (format!("at least {}", rounded_ratio(low, f64::floor)), end_of("lower"))
+        }
+        RatioBound::AtMost => {
+            (format!("at most {}", rounded_ratio(high, f64::ceil)), end_of("upper"))
+        }
         RatioBound::Exact | RatioBound::Unknown => (ends(low, high, ratio), scope),
     }
 }
@@ -75,14 +81,30 @@ fn ratio_range_text(report: &Report, c: &Comparison) -> String {
     }
 }
 
+/// Formats a ratio with three significant digits, or more if it would otherwise read 1.
 pub(super) fn ratio(r: f64) -> String {
-    if r >= 10.0 {
-        format!("{r:.0}")
-    } else if r >= 0.1 {
-        format!("{r:.2}")
-    } else {
-        format!("{r:.3}")
+    rounded_ratio(r, f64::round)
+}
+
+/// Formats a ratio as [`ratio`] does. `round`: `f64::floor` for a lower bound and `f64::ceil` for an
+/// upper one, so that the text is a bound, too.
+pub(super) fn rounded_ratio(r: f64, round: impl Fn(f64) -> f64) -> String {
+    const MOST_DECIMALS: i32 = 6;
+    if !(r > 0.0 && r.is_finite()) {
+        return number(r);
     }
+    let rounded = |decimals: i32| {
+        let scaled = r * 10_f64.powi(decimals);
+        // 2.3 × 100 is slightly less than 230.
+        let is_whole = (scaled - scaled.round()).abs() < 1e-6;
+        (if is_whole { scaled.round() } else { round(scaled) }) / 10_f64.powi(decimals)
+    };
+    let least = (2 - r.log10().floor() as i32).max(0);
+    // Equality with 1 is exact, as is the ratio of two equal counts.
+    let reads_one = |decimals: &i32| rounded(*decimals).total_cmp(&1.0).is_eq();
+    let is_one = r.total_cmp(&1.0).is_eq();
+    let decimals = (least..=MOST_DECIMALS).find(|d| is_one || !reads_one(d)).unwrap_or(least);
+    format!("{:.*}", decimals as usize, rounded(decimals))
 }
 
 /// Formats a range: `2.1–2.3`, or one value if both ends read the same.

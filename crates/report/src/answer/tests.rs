@@ -1,5 +1,6 @@
 //! Tests sentences of the answer.
 
+use super::ratios::rounded_ratio;
 use super::*;
 
 #[test]
@@ -60,5 +61,24 @@ fn medians_of_repeats_states_their_range() {
         (&[], None),
     ] {
         assert_eq!(medians_of(repeats.iter().copied()).as_deref(), expected, "{repeats:?}");
+    }
+}
+
+#[test]
+fn ratio_has_three_digits_and_reads_one_only_if_equal() {
+    for (value, low, nearest, high) in [
+        (1.0, "1.00", "1.00", "1.00"),
+        (1.0012, "1.001", "1.001", "1.01"),
+        (1.0048, "1.004", "1.005", "1.01"),
+        (0.9996, "0.999", "0.9996", "0.9996"),
+        (1.000_000_1, "1.00", "1.00", "1.01"),
+        (2.3, "2.30", "2.30", "2.30"),
+        (10.64, "10.6", "10.6", "10.7"),
+        (1234.5, "1234", "1235", "1235"),
+        (0.098_76, "0.0987", "0.0988", "0.0988"),
+        (0.5, "0.500", "0.500", "0.500"),
+    ] {
+        let texts = [f64::floor, f64::round, f64::ceil].map(|end| rounded_ratio(value, end));
+        assert_eq!(texts, [low, nearest, high], "{value}");
     }
 }
