@@ -1,10 +1,11 @@
 //! Renders the section on the effects of a suite's experiment, and on differences between twins.
 
+use dyno_analysis::compare::ComparisonRow;
 use dyno_analysis::experiment::{DoseEffect, Effect};
 use dyno_analysis::report::Report;
 use maud::{Markup, html};
 
-use super::table::{Column, TableCell, TableRow, table, table_from_columns, text, value};
+use super::table::{Column, TableRow, table, table_from_columns, text, text_row, value};
 use super::{figure, note};
 use crate::compare::{COLUMNS, cells};
 use crate::format::{or_dash, ratio};
@@ -83,7 +84,11 @@ fn effects_table(effects: &[Effect]) -> Markup {
         .collect();
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     let rows = effects.iter().flat_map(|effect| &effect.rows);
-    let row = |row| TableRow::from(cells(row).into_iter().map(text).collect::<Vec<TableCell>>());
+    let row = |row: &ComparisonRow| {
+        let ratio = row.estimate.map(|e| e.ratio).or(row.ratio_of_medians);
+        let low = row.estimate.map(|e| e.low);
+        text_row(cells(row), [(3, row.a.median), (4, row.b.median), (5, ratio), (6, low)])
+    };
     table("sortable", &head, &rows.map(row).collect::<Vec<TableRow>>())
 }
 

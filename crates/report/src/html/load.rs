@@ -1,6 +1,7 @@
 //! Renders the sections on the load: throughput, errors, response times, pages, and requests of a
 //! mix.
 
+use dyno_analysis::capacity::SearchResult;
 use dyno_analysis::load::{PageSummary, Percentiles, RequestResult};
 use dyno_analysis::metric::{RESPONSE_P99, THROUGHPUT};
 use dyno_analysis::report::Report;
@@ -12,15 +13,17 @@ use maud::{Markup, html};
 
 use super::overview::marks;
 use super::part_scope::PartScope;
-use super::table::{Column, TableCell, TableRow, cell, table, table_from_columns, text, value};
+use super::table::{
+    Column, TableCell, TableRow, cell, table, table_from_columns, text, text_row, value,
+};
 use super::{
     VaryingColumn, count_cell, figure, noise_note, note, repeats_cell, step_table, trial_table,
     valid_repeats_cell, varying_columns, whole_number_cell,
 };
 use crate::brackets;
 use crate::format::{
-    Quantile, count, micros, number, page_percentile_text, percent, percentile_text,
-    rate, step_percentile_text,
+    Quantile, count, micros, number, page_percentile_text, percent, percentile_text, rate,
+    step_percentile_text,
 };
 
 pub(super) fn under_load(report: &Report) -> Markup {
@@ -122,22 +125,27 @@ fn objective(report: &Report) -> Markup {
     else {
         return Markup::default();
     };
+    let is_rate = |name: &str| name.starts_with("Objective met") || name == "Missed at";
     let head = brackets::HEAD.map(|name| {
-        if name.starts_with("Kept") || name == "Connections" {
-            format!("#{name}")
-        } else {
-            name.into()
-        }
+        let is_number = name == "Connections" || is_rate(name);
+        if is_number { format!("#{name}") } else { name.into() }
     });
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
-    let search_head = brackets::SEARCH_HEAD.map(|name| match name {
-        "Connections" => "#Connections",
-        "Repeat" => "#Repeat",
-        name => name,
+    let search_head = brackets::SEARCH_HEAD.map(|name| {
+        let is_number = ["Connections", "Repeat"].contains(&name) || is_rate(name);
+        if is_number { format!("#{name}") } else { name.into() }
     });
-    let search_row = |search| {
-        TableRow::from(
-            brackets::search_cells(search).into_iter().map(text).collect::<Vec<TableCell>>(),
+    let search_head: Vec<&str> = search_head.iter().map(String::as_str).collect();
+    let search_row = |search: &SearchResult| {
+        let SearchResult { connections, repeat, result, .. } = search;
+        text_row(
+            brackets::search_cells(search),
+            [
+                (2, Some(f64::from(*connections))),
+                (3, Some(f64::from(*repeat))),
+                (4, result.kept_rps),
+                (5, result.missed_rps),
+            ],
         )
     };
     let searches: Vec<TableRow> = report.searches.iter().map(search_row).collect();
@@ -145,8 +153,10 @@ fn objective(report: &Report) -> Markup {
         .brackets
         .iter()
         .map(|bracket| {
-            TableRow::from(
-                brackets::cells(bracket).into_iter().map(text).collect::<Vec<TableCell>>(),
+            let connections = Some(f64::from(bracket.connections));
+            text_row(
+                brackets::cells(bracket),
+                [(2, connections), (3, bracket.kept_rps), (4, bracket.missed_rps)],
             )
         })
         .collect();

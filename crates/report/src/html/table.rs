@@ -94,6 +94,18 @@ pub(super) fn text(text: impl AsRef<str>) -> TableCell {
     cell(text.as_ref())
 }
 
+/// Returns a row of texts. `keys`: columns that hold numbers, with the number of this row.
+pub(super) fn text_row<const N: usize>(
+    texts: impl IntoIterator<Item = String>,
+    keys: [(usize, Option<f64>); N],
+) -> TableRow {
+    let mut cells: Vec<TableCell> = texts.into_iter().map(text).collect();
+    for (column, key) in keys {
+        cells[column].key = key;
+    }
+    TableRow::from(cells)
+}
+
 pub(super) fn value(value: Option<f64>, show: impl FnOnce(f64) -> String) -> TableCell {
     text(or_dash(value, show)).sorted_by(value)
 }
