@@ -108,6 +108,10 @@ impl Steps<'_> {
     /// Returns the bounds of a peak. `peak`: the best valid step with its throughput; `None`: no
     /// step has a valid repeat.
     pub(crate) fn find_bounds(&self, peak: Option<(CellKey, &Repeated)>) -> PeakBounds {
+        // The throughput of a duet depends on the other servers, so there is no peak to bound.
+        if self.plan.duet.contains(&self.arm) {
+            return PeakBounds::default();
+        }
         let median = peak.and_then(|(key, throughput)| Some((key, throughput.median?)));
         let open: Vec<OpenStep> = self
             .planned_steps()

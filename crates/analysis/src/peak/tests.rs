@@ -390,3 +390,15 @@ fn curve_with_invalid_top_has_no_knee() {
     assert_eq!(open.law.map(|law| (law.max_rps, law.peak_at)), Some((None, None)));
     assert_eq!(curve(&[NotRun; 5], &connections).open_levels, [128]);
 }
+
+/// Servers of a duet wait for each other, so no repeat shows a throughput.
+#[test]
+fn duet_has_no_lower_bounds() {
+    let servers: &[Server<'_>] = &[("a", &[&busy(528)]), ("b", &[&valid(816)])];
+    let mut run = run(&[16], servers);
+    assert!(row(&report(&run), "a").peak_is_lower_bound);
+    run.header.plan.duet = [0, 1].into();
+    let report = report(&run);
+    assert!(report.caveats.iter().all(|caveat| caveat.code != Code::PeakLowerBound));
+    assert!(report.overview.iter().all(|row| row.peak_open_steps.is_empty()));
+}
