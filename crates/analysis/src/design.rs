@@ -11,7 +11,8 @@ pub enum Design {
     Single,
     /// Subjects run at the same time, so a drift affects all of them equally.
     Concurrent,
-    /// Each pair of subjects has both orders equally often, so a steady drift cancels.
+    /// Each pair of subjects has both orders equally often, so a steady drift cancels. With an odd
+    /// number of blocks, one order has one block more.
     Balanced,
     /// Orders are random, and some pair has one order more often than the other.
     Unbalanced,

@@ -475,17 +475,22 @@ fn fixed_order(plan: &Plan, design: Design) -> Option<Caveat> {
     })
 }
 
-/// Returns the consequence of a trend for comparisons of subjects, by the run's design.
-const fn trend_consequence(design: Design) -> &'static str {
+/// Returns the consequence of a trend for comparisons of subjects, by the run's design and its
+/// number of repeats.
+const fn trend_consequence(design: Design, repeats: usize) -> &'static str {
     match design {
         Design::Single => "Medians over repeats and their intervals contain this trend.",
         Design::Concurrent => {
             "Comparisons of pairs within a block do not contain this trend. Medians over repeats \
              and their intervals do."
         }
-        Design::Balanced => {
+        Design::Balanced if repeats.is_multiple_of(2) => {
             "Each pair of subjects ran in both orders equally often, so a steady trend cancels in \
              comparisons. Medians over repeats and their intervals contain it."
+        }
+        Design::Balanced => {
+            "Each pair of subjects ran in both orders nearly equally often, so a steady trend \
+             nearly cancels in comparisons. Medians over repeats and their intervals contain it."
         }
         Design::Unbalanced => {
             "Some pairs of subjects ran in one order more often than in the other. Comparisons and \
@@ -521,7 +526,7 @@ fn trend(peaks: &[Peak<'_>], design: Design) -> Option<Caveat> {
         trend.ratio,
         trend.low,
         trend.high,
-        trend_consequence(design)
+        trend_consequence(design, peak.repeats.len())
     );
     let evidence =
         json!({"subject": peak.subject, "workload": peak.workload, "last_to_first": trend.ratio});
@@ -547,4 +552,16 @@ fn similar_subjects<'a>(mut peaks: Vec<(f64, &Peak<'a>)>) -> Option<Vec<&'a str>
         }
         (names.len() == SERVERS).then_some(names)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trend_of_odd_repeats_cancels_nearly() {
+        let text = |repeats| trend_consequence(Design::Balanced, repeats);
+        assert!(text(6).starts_with("Each pair of subjects ran in both orders equally often"));
+        assert!(text(5).starts_with("Each pair of subjects ran in both orders nearly equally"));
+    }
 }
