@@ -93,12 +93,13 @@ fn write_comparison(
     let folder = terminal::quote(&dir.path().display().to_string());
     let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
     let is_complete = completeness(&run, &report) == RunCompleteness::Complete;
-    let has_failed = report.subjects.iter().any(|subject| !subject.failures.is_empty());
+    let failures = report.subjects.iter().flat_map(|subject| &subject.failures);
+    let failed = failed_part(failures.map(|failure| failure.failure.kind));
     // An interrupt after the last step has no effect on the result.
     let is_cut = ended == RunEnd::Interrupted && !is_complete;
     // A revision without a step was not shown to be wrong.
     let invalid_reason = invalid_reason(&report).filter(|_| can_start(&run.header.plan));
-    let run_problems = run_problems(is_cut, is_complete, has_failed, invalid_reason.as_deref());
+    let run_problems = run_problems(is_cut, is_complete, failed, invalid_reason.as_deref());
     let compared =
         ComparisonResult { run_problems, ..compare(side(0), side(1), comparison_options) };
     for RunProblem { sentence, .. } in &compared.run_problems {
@@ -114,7 +115,7 @@ fn write_comparison(
     written?;
     let ending = Ending {
         is_cut: is_cut || !can_start(&run.header.plan),
-        is_complete: is_complete && !is_empty && !has_failed,
+        is_complete: is_complete && !is_empty && failed.is_none(),
         is_wrong: invalid_reason.is_some(),
         misses: compared.outcome() == GateOutcome::Missed,
     };
@@ -122,11 +123,11 @@ fn write_comparison(
 }
 
 /// Returns the reasons why the comparison is not valid, incomplete or in doubt. `invalid_reason`:
-/// why a revision is not valid.
+/// why a revision is not valid. `failed`: the result of [`failed_part`].
 fn run_problems(
     is_cut: bool,
     is_complete: bool,
-    has_failed: bool,
+    failed: Option<&str>,
     invalid_reason: Option<&str>,
 ) -> Vec<RunProblem> {
     let incomplete = |sentence: &str| RunProblem { sentence: sentence.into(), is_invalid: false };
@@ -135,14 +136,26 @@ fn run_problems(
         .filter(|_| !is_cut)
         .map(|reason| RunProblem { sentence: reason.into(), is_invalid: true });
     let gap = match (is_complete, is_cut) {
-        (false, true) => Some("The run is incomplete: it was interrupted"),
-        (false, false) => Some("The run is incomplete: a revision failed"),
-        (true, _) if has_failed && invalid_reason.is_none() => {
-            Some("A server failed in some of its starts")
+        (false, true) => Some("The run is incomplete: it was interrupted".into()),
+        (false, false) => {
+            Some(format!("The run is incomplete: {} failed", failed.unwrap_or("a revision")))
         }
-        (true, _) => None,
+        (true, _) => failed
+            .filter(|_| invalid_reason.is_none())
+            .map(|part| format!("In some of the starts {part} failed")),
     };
-    invalid.into_iter().chain(gap.map(incomplete)).collect()
+    invalid.into_iter().chain(gap.as_deref().map(incomplete)).collect()
+}
+
+/// Names the part at fault: a revision, if it caused any of the failures. `None`: no failure.
+fn failed_part(kinds: impl Iterator<Item = FailureKind>) -> Option<&'static str> {
+    let kinds: Vec<FailureKind> = kinds.collect();
+    let is_of_revision = kinds.iter().any(|kind| kind.is_caused_by_subject());
+    match (kinds.is_empty(), is_of_revision) {
+        (true, _) => None,
+        (false, true) => Some("a revision"),
+        (false, false) => Some("a back end or the machine"),
+    }
 }
 
 /// Whether each revision was built and can run on this machine.
@@ -393,6 +406,24 @@ fn refuse_equal_revisions(plan: &Plan, names: &[String]) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn run_problem_names_part_at_fault() {
+        let sentence = |is_complete, kinds: &[FailureKind]| {
+            let failed = failed_part(kinds.iter().copied());
+            run_problems(false, is_complete, failed, None).first().map(|p| p.sentence.clone())
+        };
+        let backend = FailureKind::BackendFailed;
+        assert_eq!(
+            sentence(false, &[backend]).unwrap(),
+            "The run is incomplete: a back end or the machine failed"
+        );
+        assert_eq!(
+            sentence(true, &[backend, FailureKind::Crashed]).unwrap(),
+            "In some of the starts a revision failed"
+        );
+        assert_eq!(sentence(true, &[]), None);
+    }
 
     #[test]
     fn ending_with_broken_revision_is_invalid() {
