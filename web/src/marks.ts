@@ -37,13 +37,16 @@ function limiterSymbol(resource: Resource): string {
 }
 
 export function dot(t: TrialResult, value: [number, number], colour: string, note: string): Dot {
-  const reasons = t.caveats.filter((c) => c.severity === "invalid").map((c) => c.message);
   if (!t.valid) {
+    const reasons = t.caveats.filter((c) => c.severity === "invalid").map((c) => c.message);
+    const verdict = t.refused
+      ? "refused, as this control should"
+      : `not valid: ${wrap(reasons.join(" "))}`;
     return {
       value,
       symbol: CROSS,
       symbolSize: 9,
-      note: `${note}\nnot valid: ${wrap(reasons.join(" "))}`,
+      note: `${note}\n${verdict}`,
       itemStyle: { color: "transparent", borderColor: colour, borderWidth: 1.5 },
     };
   }

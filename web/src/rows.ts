@@ -133,8 +133,9 @@ function seriesOf(panel: Panel): object[] {
     subjectColour(index, subject.control, choice.dark);
   const median = (row: Row): number | null => quantity.ofStep(row.step)?.median ?? null;
   const data = rows.map((row) => ({
-    value: cutAtEnd(panel, median(row)),
-    itemStyle: { color: colour(row), opacity: 0.35 },
+    value: cutAtEnd(panel, median(row) ?? valueAbove(panel, row)),
+    // Without a median there is no bar, only a label.
+    itemStyle: { color: colour(row), opacity: median(row) === null ? 0 : 0.35 },
     label: cutLabel(panel, row),
   }));
   const marks = rows.flatMap((row, place) => {
@@ -163,11 +164,22 @@ function cutAtEnd({ end }: Panel, value: number | null): number | null {
   return value !== null && end !== null && value > end ? end : value;
 }
 
-/** The label with its value at the end of a bar that is cut. */
-function cutLabel({ quantity, end }: Panel, { step }: Row): object {
+/**
+ * The value of a row above the end of the axis: its median, or without one the first such trial;
+ * null: none lies above the end.
+ */
+function valueAbove({ quantity, end }: Panel, { step, trials }: Row): number | null {
   const median = quantity.ofStep(step)?.median ?? null;
-  if (median === null || end === null || median <= end) return { show: false };
-  return { show: true, position: "right", formatter: `→ ${quantity.show(median)}`, fontSize: 11 };
+  const known = median === null ? trials.map(quantity.ofTrial) : [median];
+  return known.find((v) => v !== null && end !== null && v > end) ?? null;
+}
+
+/** The label with its value at the end of a bar that is cut. */
+function cutLabel(panel: Panel, row: Row): object {
+  const value = valueAbove(panel, row);
+  if (value === null) return { show: false };
+  const formatter = `→ ${panel.quantity.show(value)}`;
+  return { show: true, position: "right", formatter, fontSize: 11 };
 }
 
 function dotOf(panel: Panel, row: Row, place: number, t: TrialResult): Dot | null {
@@ -175,15 +187,18 @@ function dotOf(panel: Panel, row: Row, place: number, t: TrialResult): Dot | nul
   const colour = subjectColour(row.index, row.subject.control, choice.dark);
   const note = `${row.subject.title}\n${stepName(t.step)}, repeat ${t.repeat}: `;
   const value = quantity.ofTrial(t);
-  if (value !== null && end !== null && value > end) return null;
+  if (value !== null && end !== null && value > end) {
+    const words = `${quantity.show(value)}, above the end of this axis`;
+    return pointingRight(dot(t, [end, place], colour, `${note}${words}`), "-50%");
+  }
   if (isDrawable(choice, value))
     return dot(t, [value, place], colour, `${note}${quantity.show(value)}`);
   const bound = (quantity.bounds ?? NO_BOUNDS).ofTrial(t);
   if (!bound) return null;
-  // The true value lies to the right.
-  return {
-    ...arrow(dot(t, [bound.at, place], colour, `${note}${bound.words}`)),
-    symbolRotate: -90,
-    symbolOffset: ["50%", 0],
-  };
+  return pointingRight(dot(t, [bound.at, place], colour, `${note}${bound.words}`), "50%");
+}
+
+/** The mark of a value that lies to the right of its place. */
+function pointingRight(mark: Dot, offset: string): Dot {
+  return { ...arrow(mark), symbolRotate: -90, symbolOffset: [offset, 0] };
 }

@@ -123,6 +123,27 @@ test("of a single step there is a row for each subject, as the overview has them
     bar.value === end && bar.label.formatter.startsWith("→ "),
     "a control far above the others is cut, and says its value",
   );
+  const above = ({ value, note }) =>
+    value[0] === end && note.includes("above the end of this axis");
+  assert.equal(dots(cut).length, clean.trials.length);
+  assert.ok(dots(cut).some(above), "its repeats are marked at the end of the axis");
+  const refused = changed(far, (report) => {
+    const [{ id }] = report.subjects;
+    report.summaries
+      .filter((s) => s.subject === id)
+      .forEach((s) => Object.assign(s.throughput_rps, { median: null, values: [] }));
+    report.trials
+      .filter((t) => t.subject_id === id)
+      .forEach((t) => Object.assign(t, { valid: false, refused: true }));
+  });
+  const unknown = drawn(refused, "throughput");
+  const [label] = unknown.series.find((s) => s.type === "bar").data.filter((one) => one.label.show);
+  assert.ok(label.value === end && label.itemStyle.opacity === 0, "a label without a bar");
+  const notes = dots(unknown).map(({ note }) => note);
+  assert.ok(
+    notes.some((note) => note.endsWith("refused, as this control should")),
+    notes[0],
+  );
   assert.ok(FIGURES.throughput.height(clean, firstChoice(clean, false)) > 0);
 });
 
