@@ -252,7 +252,7 @@ fn best_baseline_is_compared_with_runner_up() {
     .remove(0);
     assert!(
         first.starts_with(
-            "At 16 connections, Fast <1> served 0.50 times as many requests per second as Slow"
+            "At 16 connections, Fast <1> served 0.500 times as many requests per second as Slow"
         ),
         "{first}"
     );
