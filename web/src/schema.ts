@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 11e97b244c9228a02ce2622de7711235b42a779ac66f36023887bd550e96dc3e
+// Made by types.mjs from docs/schema/report.schema.json 2cdbf19bcb3434b2527a7c6ff17158d1faed5887ffe8a5bffcfa7389a2931e58
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -1224,7 +1224,8 @@ export interface CostResult {
   per_billion: number;
 }
 /**
- * Medians over invalid repeats. A figure is `None` if a valid repeat has it, or no repeat has.
+ * Medians over invalid repeats. A figure is `None` if a valid repeat has it, or an invalid one
+ * does not. A percentile is also `None` if the median lies among the unanswered.
  */
 export interface InvalidFigures {
   cpu_us_per_request: number | null;
@@ -1334,7 +1335,7 @@ export interface RowRatios {
 export interface ProfileResult {
   cell: CellKey;
   /**
-   * CPU time of the server per response during that time; `None`: not known.
+   * CPU time of the server per response during that time; `None`: unknown.
    */
   cpu_us_per_request: number | null;
   /**
@@ -1351,7 +1352,7 @@ export interface ProfileResult {
   running: Flame | null;
   /**
    * Share of the server's CPU time that the samples cover. Processes that ended early, or were
-   * not yet known, used the rest. `None`: not known.
+   * not yet known, used the rest. `None`: unknown.
    */
   sampled_share: number | null;
   /**
@@ -1641,12 +1642,12 @@ export interface Facts {
   governor: string | null;
   /**
    * Whether the kernel bills the time of interrupts to no program
-   * (`CONFIG_IRQ_TIME_ACCOUNTING`); `None`: not known, or not recorded by earlier versions.
+   * (`CONFIG_IRQ_TIME_ACCOUNTING`); `None`: unknown, or not recorded by earlier versions.
    */
   irq_time_accounting?: boolean | null;
   kernel: string | null;
   /**
-   * Whether the kernel tracks connections over loopback (netfilter); `None`: not known.
+   * Whether the kernel tracks connections over loopback (netfilter); `None`: unknown.
    */
   loopback_tracked?: boolean | null;
   memory_bytes: number | null;
@@ -1908,7 +1909,7 @@ export interface CapacityFailures {
 export interface DisturbedSteps {
   /**
    * Share of this machine's CPUs that other programs used: 0 to 1, the median of those steps.
-   * `None`: not known.
+   * `None`: unknown.
    */
   cpu_share: number | null;
   /**
@@ -2697,7 +2698,7 @@ export interface WarmUpPoint {
   cpu_us_per_request: number | null;
   end_s: number;
   /**
-   * Share of the server's CPU time that compiler threads used: 0 to 1. `None`: not known, or no
+   * Share of the server's CPU time that compiler threads used: 0 to 1. `None`: unknown, or no
    * CPU time was used.
    */
   jit_share: number | null;
@@ -3198,11 +3199,18 @@ export interface ServerUse {
    * Source of the split of CPU time; `None`: no split is known.
    */
   cpu_split_by: SplitBy | null;
+  /**
+   * As for `cpu_user_s`.
+   */
   cpu_sys_s: number | null;
   /**
    * Per complete response, correct or incorrect.
    */
   cpu_us_per_request: number | null;
+  /**
+   * `None` also if only the sum of both is known (`cpus`), because threads or processes ended
+   * whose split was not read.
+   */
   cpu_user_s: number | null;
   /**
    * CPU time used ÷ allowed.
@@ -3252,7 +3260,7 @@ export interface ServerUse {
    */
   network: Network | null;
   /**
-   * Processes that the kernel killed for lack of memory in the window; `None`: not known.
+   * Processes that the kernel killed for lack of memory in the window; `None`: unknown.
    */
   oom_kills: number | null;
   /**
@@ -3706,7 +3714,7 @@ export interface LoadResult {
   bytes: Bytes;
   caveats: Caveat[];
   /**
-   * Highest throughput of this generator on this machine (`dyno calibrate`); `None`: not known.
+   * Highest throughput of this generator on this machine (`dyno calibrate`); `None`: unknown.
    */
   ceiling: Ceiling | null;
   /**
@@ -4108,6 +4116,10 @@ export interface Connections {
    * good order before them.
    */
   asked_again: number;
+  /**
+   * Connections that the server closed, or whose end it announced (`Connection: close`). dyno
+   * closes the latter without waiting for the server.
+   */
   closed_by_server: number;
   closed_by_us: number;
   /**
@@ -4527,7 +4539,7 @@ export interface TlsUse {
  */
 export interface Steadiness {
   /**
-   * Levels of the CPU time per response; `None`: not known for every interval.
+   * Levels of the CPU time per response; `None`: unknown for every interval.
    */
   cost: CostSteadiness | null;
   /**

@@ -63,5 +63,5 @@ pub mod wire;
 
 pub use caveat::{Caveat, Code, Severity};
 pub use load::LoadResult;
-pub use number_format::plural;
+pub use number_format::{plural, round_decimals};
 pub use report::Report;

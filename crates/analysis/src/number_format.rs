@@ -47,6 +47,14 @@ pub fn plural(n: u64, noun: &str) -> String {
     format!("{n} {noun}{ending}")
 }
 
+/// Rounds a number to so many decimals. `round`: `f64::floor`, `f64::ceil` or `f64::round`.
+pub fn round_decimals(x: f64, decimals: i32, round: impl Fn(f64) -> f64) -> f64 {
+    let scaled = x * 10_f64.powi(decimals);
+    // 2.3 × 100 is slightly less than 230.
+    let is_whole = (scaled - scaled.round()).abs() < 1e-6;
+    (if is_whole { scaled.round() } else { round(scaled) }) / 10_f64.powi(decimals)
+}
+
 /// Returns the verb of so many things.
 pub(crate) const fn was(n: u64) -> &'static str {
     if n == 1 { "was" } else { "were" }

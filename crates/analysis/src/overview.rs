@@ -162,8 +162,8 @@ impl OverviewRow {
     }
 }
 
-/// Medians over invalid repeats. A figure is `None` if a valid repeat has it, or an invalid one does
-/// not. A percentile is also `None` if the median lies among the unanswered.
+/// Medians over invalid repeats. A figure is `None` if a valid repeat has it, or an invalid one
+/// does not. A percentile is also `None` if the median lies among the unanswered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct InvalidFigures {
     /// Throughput at the step with the highest median of these repeats.

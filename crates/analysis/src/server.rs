@@ -359,8 +359,7 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: &AllowedCpus)
     let allowed = allowed_cpus.count * seconds;
     let memory = Memory::from_samples(&window, last);
     // CPU time of others is what the server does not account for, so it is unknown, too.
-    let others_cpu_s = cpu_s.and_then(|_| others_cpu_s(record, first, last));
-    let busy_s = busy_cpus(record, &allowed_cpus.ids).map(|cpus| cpus * seconds);
+    let others = (cpu_s.and_then(|_| others_cpu_s(record, first, last)), cpu_s, seconds);
     let probe_ns: u64 = window.iter().map(|s| s.took_ns).sum();
     ServerUse {
         window_s: seconds,
@@ -370,8 +369,6 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: &AllowedCpus)
         cpu_us_per_request: cpu_us,
         cpu_allowed_s: Some(allowed),
         cpu_utilisation: cpu_s.map(|s| s / allowed),
-        throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
-        throttling: Throttling::from_readings(first, last),
         memory_mb_s_per_request: memory
             .held
             .and_then(|bytes| per_response(bytes as f64 / 1e6 * seconds)),
@@ -380,30 +377,36 @@ pub fn server_use(record: &LoadRecord, party: Party, allowed_cpus: &AllowedCpus)
         processes: Some(last.processes),
         busiest_thread_utilisation: threads.busiest_s.map(|s| s / seconds),
         busiest_serving_utilisation: threads.busiest_serving_s.map(|s| s / seconds),
-        others_cpu_s,
-        others_on_its_cpus_s: others_cpu_s.map(|others_s| at_most_rest(others_s, busy_s, cpu_s)),
+        others_cpu_s: others.0,
+        others_on_its_cpus_s: others_on_cpus_s(record, &allowed_cpus.ids, others),
         unread_counters: unread,
         cpu_split_by: split_us.and(split).map(|split| split.by),
         per_request: per_request(&threads, split_us, calls.as_ref(), per_response),
         calls,
-        network: first.network.zip(last.network).map(|(a, b)| TcpLosses::from_readings(a, b)),
         runtime: subject_runtime(record, party),
         sockets: samples.iter().rev().find_map(|s| s.sockets).map(Sockets::new),
-        oom_kills: cgroup_delta(first, last, |c| c.oom_kills),
         probe_s: Some(probe_ns as f64 / 1e9),
-        steal_share: steal_share(first, last),
-        stolen_s: stolen_s(first, last),
-        interrupt_s: interrupt_s(first, last),
         intervals: intervals(record.began_ns, &samples),
-        ..with_memory(with_thread_counters(threads), &memory)
+        ..with_edge_counters(with_memory(with_thread_counters(threads), &memory), first, last)
     }
 }
 
-/// Returns the CPU seconds of others, which are at most those of the busy CPUs that the server did
-/// not use.
-fn at_most_rest(others_s: f64, busy_s: Option<f64>, used_s: Option<f64>) -> f64 {
-    let rest_s = busy_s.zip(used_s).map(|(busy_s, used_s)| (busy_s - used_s).max(0.0));
-    rest_s.map_or(others_s, |rest_s| rest_s.min(others_s))
+/// Adds the growth of counters that only the samples at the edges show.
+fn with_edge_counters(
+    server: ServerUse,
+    first: &PartySample<'_>,
+    last: &PartySample<'_>,
+) -> ServerUse {
+    ServerUse {
+        throttled_s: cgroup_delta(first, last, |c| c.throttled_ns).map(|ns| ns as f64 / 1e9),
+        throttling: Throttling::from_readings(first, last),
+        network: first.network.zip(last.network).map(|(a, b)| TcpLosses::from_readings(a, b)),
+        oom_kills: cgroup_delta(first, last, |c| c.oom_kills),
+        steal_share: steal_share(first, last),
+        stolen_s: stolen_s(first, last),
+        interrupt_s: interrupt_s(first, last),
+        ..server
+    }
 }
 
 /// Returns a server's use with its memory.
@@ -603,6 +606,17 @@ fn others_cpu_s(
     let kernel_s = kernel_threads_cpus(record).unwrap_or(0.0) * seconds;
     let interrupt_s = interrupt_s(first, last).unwrap_or(0.0);
     Some((busy_ns as f64 / 1e9 - kernel_s - interrupt_s - watched? - others_s).max(0.0))
+}
+
+/// Returns how many CPU seconds others may have used on these CPUs: all of theirs, but at most the
+/// time for which these CPUs were busy without the server.
+fn others_on_cpus_s(
+    record: &LoadRecord,
+    ids: &[u32],
+    (others_s, used_s, seconds): (Option<f64>, Option<f64>, f64),
+) -> Option<f64> {
+    let rest_s = busy_cpus(record, ids).zip(used_s).map(|(busy, used_s)| busy * seconds - used_s);
+    others_s.map(|others_s| others_s.min(rest_s.unwrap_or(f64::INFINITY).max(0.0)))
 }
 
 /// Returns how many of these CPUs were busy on average. `None`: unknown.

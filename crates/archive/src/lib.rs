@@ -12,8 +12,8 @@
 
 #[cfg_attr(target_family = "wasm", allow(dead_code, reason = "only `dir` calls it"))]
 mod check;
-#[cfg(not(target_family = "wasm"))]
 pub mod cpus;
+#[cfg(not(target_family = "wasm"))]
 pub mod dir;
 pub mod drops;
 pub mod facts;

@@ -390,8 +390,8 @@ impl SliceRates {
     /// Returns the standard error of the number of calls, because calls in gaps are estimated from
     /// the slices after them. It is the larger of two estimates: from the sample variance of the
     /// rates (Cochran, *Sampling Techniques*, 1977, §2.6), and from the differences between the
-    /// slices after and before each gap (Wolter, *Introduction to Variance Estimation*, 2007, §8.2).
-    /// A burst ends in a gap, so the few slices after it may all be idle.
+    /// slices after and before each gap (Wolter, *Introduction to Variance Estimation*, 2007,
+    /// §8.2). A burst ends in a gap, so the few slices after it may all be idle.
     ///
     /// 0: there were no gaps. `None`: one slice, or slices of the same rate, do not show how much
     /// rates vary.

@@ -355,7 +355,7 @@ fn refusal_of_instants(began: Option<i64>, ended: Option<i64>) -> Option<String>
 /// A server may die while its connections are opened. No time of theirs is recorded then.
 #[test]
 fn load_that_ended_before_its_begin_is_consistent() {
-    let mut complete = RunDir::open(&golden()).unwrap().read().unwrap().trials.remove(0).load;
+    let mut complete = RunDir::open(golden()).unwrap().read().unwrap().trials.remove(0).load;
     assert_eq!(complete.contradiction(), None);
     complete.connections.opened += 1;
     assert!(complete.contradiction().unwrap().starts_with("connect times: "));

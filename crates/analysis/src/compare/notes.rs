@@ -84,8 +84,8 @@ fn warmup_note(server: &ServerStarts) -> Option<String> {
     Some(format!("{}: {}.", name(server), server.warmup_sentence()?))
 }
 
-/// Returns a note on a server that fails checks which its own file waives. Its repeats count, and no
-/// gate is missed. `None`: no check of either side is waived.
+/// Returns a note on a server that fails checks which its own file waives. Its repeats count, and
+/// no gate is missed. `None`: no check of either side is waived.
 fn waived_checks_note(a: Side<'_>, b: Side<'_>, server: &ServerStarts) -> Option<String> {
     let failed_by_a = waived_checks(a, &server.subject_a);
     let failed_by_b = waived_checks(b, &server.subject_b);

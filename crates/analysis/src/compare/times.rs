@@ -135,7 +135,8 @@ mod tests {
         assert_eq!(note_kind(&run, &without), "nothing");
     }
 
-    /// The second run begins while the first one still waits for its server, and both load together.
+    /// The second run begins while the first one still waits for its server, and both load
+    /// together.
     #[test]
     fn overlap_after_long_start_is_noted() {
         let first = |began_s: u64| {

@@ -187,8 +187,8 @@ impl EndedBetweenSamples {
         (!self.is_process_lost).then_some(threads.run_s + self.totals_s)
     }
 
-    /// Returns user and system seconds of whole processes or of living threads; `None`: these lack a
-    /// part of the CPU seconds, which threads or processes used that have ended.
+    /// Returns user and system seconds of whole processes or of living threads; `None`: these lack
+    /// a part of the CPU seconds, which threads or processes used that have ended.
     fn split(
         &self,
         threads: &ThreadDeltas,

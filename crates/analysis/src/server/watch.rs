@@ -133,8 +133,8 @@ fn is_lower_bound(per_s: f64, standard_error: Option<f64>) -> bool {
 }
 
 impl Syscalls {
-    /// Returns the standard error of the rate as a share of the rate. `None`: the slices do not show
-    /// it.
+    /// Returns the standard error of the rate as a share of the rate. `None`: the slices do not
+    /// show it.
     #[must_use]
     pub fn error_share(&self) -> Option<f64> {
         let error = self.per_s_standard_error?;

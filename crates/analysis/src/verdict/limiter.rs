@@ -461,7 +461,8 @@ fn is_quick(load: &LoadResult, server: &ServerUse) -> bool {
     mean_us.zip(quick_us).is_some_and(|(mean_us, quick_us)| mean_us <= quick_us)
 }
 
-/// Whether a thread has little CPU time left, or none is known. Its role is a guess from its name, so it may serve.
+/// Whether a thread has little CPU time left, or none is known. Its role is a guess from its name,
+/// so it may serve.
 fn has_nearly_full_thread(server: &ServerUse) -> bool {
     server.busiest_thread_utilisation.is_none_or(|busiest| busiest >= SERVER_IDLE)
 }

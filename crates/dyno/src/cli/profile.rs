@@ -49,7 +49,7 @@ pub enum ProfileFormat {
     Collapsed,
     /// For `go tool pprof` and other readers of its format.
     Pprof,
-    /// JSON for https://speedscope.app, with weights in nanoseconds.
+    /// JSON for the viewer at speedscope.app, with weights in nanoseconds.
     Speedscope,
     /// A flame graph on a page of its own.
     Html,

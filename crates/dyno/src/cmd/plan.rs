@@ -101,12 +101,7 @@ fn describe(plan: &Plan, detectable_text: Option<String>) -> String {
         add("not loaded", format!("{subject:<22} {workload}: {}", unserved.reason));
     }
     if let Some(stop) = &plan.stop {
-        let text = if stopping::has_question(plan) {
-            describe_stop(stop)
-        } else {
-            "never: no two different servers are compared".into()
-        };
-        add("ends early", text);
+        add("ends early", describe_stop(plan, stop));
     }
     if let Some(find) = describe_search(plan) {
         add("find", find);
@@ -185,7 +180,10 @@ fn describe_search(plan: &Plan) -> Option<String> {
     ))
 }
 
-fn describe_stop(stop: &StopRule) -> String {
+fn describe_stop(plan: &Plan, stop: &StopRule) -> String {
+    if !stopping::has_question(plan) {
+        return "never: no two different servers are compared".into();
+    }
     let same = stop
         .same_within
         .map_or(String::new(), |s| format!(", or are the same within {}", percent(s)));

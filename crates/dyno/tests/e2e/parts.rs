@@ -315,15 +315,15 @@ fn broken_checks_are_blamed_on_dead_back_end() {
     define_store(sandbox.path(), "");
     let journal = sandbox.path().join("journal").display().to_string();
     let command = format!(
-        "[\"sh\", \"-c\", \"pkill -9 -s $(sed -n 's/start //p' {journal}); exec {} serve-null --port \
-         {{port}}\"]",
+        "[\"sh\", \"-c\", \"pkill -9 -s $(sed -n 's/start //p' {journal}); exec {} serve-null \
+         --port {{port}}\"]",
         env!("CARGO_BIN_EXE_dyno")
     );
     let folder = sandbox.path().join("subjects/front");
     fs::create_dir_all(&folder).unwrap();
     let text = format!(
-        "language = \"Rust\"\nprotocols = [\"h1\", \"h2c\"]\nchecks = [\"own\"]\n[start]\ncommand = \
-         {command}\nenv = {{ STORE = \"{{store.port}}\" }}\n"
+        "language = \"Rust\"\nprotocols = [\"h1\", \"h2c\"]\nchecks = [\"own\"]\n[start]\n\
+         command = {command}\nenv = {{ STORE = \"{{store.port}}\" }}\n"
     );
     fs::write(folder.join("subject.toml"), text).unwrap();
     fs::create_dir_all(sandbox.path().join("contracts")).unwrap();

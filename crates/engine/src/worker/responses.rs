@@ -445,8 +445,8 @@ impl Worker {
     }
 
     /// Requeues idempotent requests that were pipelined after the last response of a connection
-    /// (RFC 9112 §9.3.2). Requests that had not left are requeued before. Only for orderly ends: the
-    /// server announced the close with that response, or the close itself ended its body. The
+    /// (RFC 9112 §9.3.2). Requests that had not left are requeued before. Only for orderly ends:
+    /// the server announced the close with that response, or the close itself ended its body. The
     /// requests keep their intended starts. This cannot repeat forever: each connection has brought
     /// at least one response.
     fn requeue_lost(&mut self, conn: ConnId) {

@@ -4,6 +4,7 @@ use dyno_analysis::baseline::{Comparison, PairEstimate};
 use dyno_analysis::overview::OverviewRow;
 use dyno_analysis::peak::RatioBound;
 use dyno_analysis::report::Report;
+use dyno_analysis::round_decimals;
 use dyno_analysis::stats::{PairUnit, Repeated};
 
 use crate::format::number;
@@ -86,19 +87,14 @@ pub(super) fn ratio(r: f64) -> String {
     rounded_ratio(r, f64::round)
 }
 
-/// Formats a ratio as [`ratio`] does. `round`: `f64::floor` for a lower bound and `f64::ceil` for an
-/// upper one, so that the text is a bound, too.
+/// Formats a ratio as [`ratio`] does. `round`: `f64::floor` for a lower bound and `f64::ceil` for
+/// an upper one, so that the text is a bound, too.
 pub(super) fn rounded_ratio(r: f64, round: impl Fn(f64) -> f64) -> String {
     const MOST_DECIMALS: i32 = 6;
     if !(r > 0.0 && r.is_finite()) {
         return number(r);
     }
-    let rounded = |decimals: i32| {
-        let scaled = r * 10_f64.powi(decimals);
-        // 2.3 × 100 is slightly less than 230.
-        let is_whole = (scaled - scaled.round()).abs() < 1e-6;
-        (if is_whole { scaled.round() } else { round(scaled) }) / 10_f64.powi(decimals)
-    };
+    let rounded = |decimals: i32| round_decimals(r, decimals, &round);
     let least = (2 - r.log10().floor() as i32).max(0);
     // Equality with 1 is exact, as is the ratio of two equal counts.
     let reads_one = |decimals: &i32| rounded(*decimals).total_cmp(&1.0).is_eq();

@@ -71,7 +71,8 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::DelayedAck, Confidence::Medium),
     },
-    // Without the results of calls, a response may wait for a timer. Calls without a name may sleep.
+    // Without the results of calls, a response may wait for a timer. Calls without a name may
+    // sleep.
     Case {
         resource: Resource::DelayedAck,
         confidence: Confidence::Medium,
@@ -263,8 +264,8 @@ pub(super) const CASES: &[Case] = &[
         },
         near_miss_verdict: (Resource::Lock, Confidence::High),
     },
-    // Idle threads of an asynchronous runtime wait for work in futex, too. A server that writes more
-    // than once per response may wait for a service.
+    // Idle threads of an asynchronous runtime wait for work in futex, too. A server that writes
+    // more than once per response may wait for a service.
     Case {
         resource: Resource::Lock,
         confidence: Confidence::Medium,

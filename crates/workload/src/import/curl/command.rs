@@ -243,8 +243,8 @@ impl CurlCommand {
         Ok(request)
     }
 
-    /// A form has its own type, with the boundary. If a header has another one, curl sends that, and
-    /// other headers of the parts.
+    /// A form has its own type, with the boundary. If a header has another one, curl sends that,
+    /// and other headers of the parts.
     fn check_form_type(&self) -> Result<(), String> {
         let is_other = |(name, value): &(String, Option<String>)| {
             let is_form =
