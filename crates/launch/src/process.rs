@@ -23,6 +23,7 @@ use crate::guard::Guard;
 use crate::limits::GROUP_REMOVAL;
 use crate::log::{Log, LogTrimmer};
 use crate::minder::{self, Descendants, MindedCommand, StartError};
+use crate::network;
 use crate::supervision::Patience;
 use crate::sys::{self, ChildSetup};
 
@@ -123,6 +124,8 @@ pub struct Process {
     /// Instant of exec, nanoseconds of the monotonic clock.
     pub exec_ns: u64,
     pub sampler: Sampler,
+    /// Whether the subject is in the network of dyno's first thread.
+    shares_network: bool,
     log: Arc<Log>,
     _trimmer: LogTrimmer,
     workspace: Workspace,
@@ -156,6 +159,7 @@ impl Process {
             status: None,
             exec_ns,
             sampler,
+            shares_network: network::is_in_network_of_process(),
             log,
             _trimmer,
             workspace,
@@ -222,10 +226,15 @@ impl Process {
         }
     }
 
-    /// Returns a living process in the subject's network.
+    /// Returns a process in the subject's network.
     fn network_member(&self) -> u32 {
-        // A process that has ended is in no network. The minder is in the one it was started in.
-        if self.status.is_none() { self.pid() } else { self.minded.minder() }
+        // A process that has ended is in no network. The minder ends after the last process of the
+        // subject, and dyno after all of them.
+        match self.status {
+            _ if self.shares_network => std::process::id(),
+            None => self.pid(),
+            Some(_) => self.minded.minder(),
+        }
     }
 
     /// Moves processes that have left the control group back into it. Its counters and limits must

@@ -23,8 +23,8 @@ pub(crate) struct Sheet {
 
 /// Note above the sheets.
 pub(crate) const NOTE: &str = "Medians over the valid repeats of the reference step. Errors: over \
-                               all repeats, with the maximum if it differs. –: not measured, or too \
-                               few samples for a percentile.";
+                               all repeats, with the maximum if it differs. –: not measured, or \
+                               too few samples for a percentile.";
 
 /// A metric with its median per subject, in the order of [`Sheet::subjects`].
 pub(crate) struct MetricRow {

@@ -12,7 +12,7 @@
 mod link;
 mod settings;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::panic::resume_unwind;
@@ -37,6 +37,13 @@ pub enum Network {
 pub struct NetworkPair {
     servers: OwnedFd,
     clients: OwnedFd,
+}
+
+/// Whether the calling thread is in the network of the process's first thread, as the programs are
+/// that it starts.
+pub(crate) fn is_in_network_of_process() -> bool {
+    let namespace = |task: &str| fs::read_link(format!("/proc/{task}/ns/net")).ok();
+    namespace("thread-self").is_some_and(|own| Some(own) == namespace("self"))
 }
 
 impl Network {

@@ -611,7 +611,7 @@ mod tests {
         if states.disk_ns + states.lock_ns < states.running_ns {
             return crate::reasons::not_run("waits of syncs: temporary files are in memory");
         }
-        assert!(states.disk_ns > 10 * states.lock_ns, "{states:?}");
+        assert!(states.disk_ns > states.lock_ns, "{states:?}");
     }
 
     #[test]
