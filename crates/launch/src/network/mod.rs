@@ -39,8 +39,8 @@ pub struct NetworkPair {
     clients: OwnedFd,
 }
 
-/// Whether the calling thread is in the network of the process's first thread, as the programs are
-/// that it starts.
+/// Whether the calling thread, and so each program that it starts, is in the network of the
+/// process's first thread.
 pub(crate) fn is_in_network_of_process() -> bool {
     let namespace = |task: &str| fs::read_link(format!("/proc/{task}/ns/net")).ok();
     namespace("thread-self").is_some_and(|own| Some(own) == namespace("self"))

@@ -25,7 +25,6 @@ use dyno_contract::relay::Relay;
 use dyno_launch::log::Log;
 use dyno_launch::process::Signal;
 use dyno_launch::supervision::{Interrupts, Patience};
-use dyno_observer::cgroup::OomKills;
 use dyno_subject::definition::Definition;
 use dyno_subject::placeholders::backends_in;
 use regex::bytes::Regex;
@@ -97,7 +96,7 @@ impl Runner<'_> {
             }
             let observed = match promise.look {
                 _ if needs_backend(promise) && recipe.backend_ports.is_empty() => {
-                    ObservedPromise::unstarted(NO_BACKENDS)
+                    ObservedPromise::unchecked(Problem::Wrong(NO_BACKENDS.into()))
                 }
                 PromiseKind::Serves | PromiseKind::Stops => {
                     let mut start = match running.take() {
@@ -122,7 +121,7 @@ impl Runner<'_> {
                         let recipe = Recipe { definition: &stripped, ..*recipe };
                         self.check_refusal(promise, &checked, &recipe)?
                     }
-                    None => ObservedPromise::unstarted(NO_ADDRESS),
+                    None => ObservedPromise::unchecked(Problem::Wrong(NO_ADDRESS.into())),
                 },
                 PromiseKind::RefusesUnreachable => {
                     let backend_ports = unused_addresses(recipe.backend_ports).map_err(harness)?;
@@ -240,29 +239,18 @@ fn check_stop(
     start: RelayedStart,
     interrupts: &Interrupts,
 ) -> ObservedPromise {
-    let mut oom_kills = OomKills::default();
-    let result = complete_and_stop(check, promise, signal, start, (interrupts, &mut oom_kills));
-    ObservedPromise { result, oom_kills, ended: None }
-}
-
-/// Stops the server while a request is in flight, and checks the response, the exit and the output.
-/// `oom_kills` is set to the processes of the server that the kernel killed for lack of memory.
-fn complete_and_stop(
-    check: &Check,
-    promise: &LifecyclePromise,
-    signal: Signal,
-    start: RelayedStart,
-    (interrupts, oom_kills): (&Interrupts, &mut OomKills),
-) -> Result<String, Problem> {
     let RelayedStart { part: RunningPart { process, listeners, .. }, port, relays } = start;
     let log = process.log();
     let before = Mark::new(&relays, log.len());
-    let client = first_client(&listeners)?;
+    let client = match first_client(&listeners) {
+        Ok(client) => client,
+        Err(problem) => return ObservedPromise::unchecked(problem),
+    };
     let hold = |is_held| relays.iter().for_each(|b| b.hold(is_held));
     let within_ns = promise.within.as_nanos() as u64;
     let time = BEFORE_SIGNAL + promise.within;
     hold(true);
-    let (is_in_flight, result, (stop, kills)) = thread::scope(|scope| {
+    let (is_in_flight, response, (stop, oom_kills)) = thread::scope(|scope| {
         let request = scope.spawn(|| run_check(check, client, &log, ServerLoad::Ending, time));
         wait_for(BEFORE_SIGNAL, || request.is_finished() || before.has_new_requests(&relays));
         // A back end may also get requests of the server's own, such as those of a pool.
@@ -275,25 +263,38 @@ fn complete_and_stop(
         let _ = release.join();
         (is_in_flight, request.join(), stop)
     });
-    *oom_kills = kills;
-    let result = result
-        .map_err(|_| Problem::Wrong("dyno's client ended before the check was complete".into()))?;
-    if !result.ok {
+    let exit = exit_seconds(stop, signal, promise.within);
+    let output = || check_output(&promise.prints, &log, before.printed, port);
+    let result = response
+        .map_err(|_| Problem::Wrong("dyno's client ended before the check was complete".into()))
+        .and_then(|response| judge_stop(&response, is_in_flight, exit, output));
+    ObservedPromise { result, oom_kills, ended: None }
+}
+
+/// Judges the response to the request that was in flight, the exit and the output of a server that
+/// was stopped. `exit`: seconds from the signal.
+fn judge_stop(
+    response: &CheckResult,
+    is_in_flight: bool,
+    exit: Result<f64, Problem>,
+    output: impl FnOnce() -> Result<(), Problem>,
+) -> Result<String, Problem> {
+    let got = &response.got;
+    if !response.ok {
         let request = if is_in_flight { "request in flight" } else { "request" };
-        let message = format!("the {request} had no correct response: {}", result.got);
-        if result.has_response {
+        let message = format!("the {request} had no correct response: {got}");
+        if response.has_response {
             return Err(Problem::Wrong(message));
         }
         // A server that had to be killed did not respond late, but not at all.
-        return Err(exit_seconds(stop, signal, promise.within)
-            .map_or_else(|problem| problem, |_| Problem::Late(message)));
+        return Err(exit.map_or_else(|problem| problem, |_| Problem::Late(message)));
     }
-    let elapsed = exit_seconds(stop, signal, promise.within)?;
-    check_output(&promise.prints, &log, before.printed, port)?;
+    let elapsed = exit?;
+    output()?;
     if !is_in_flight {
-        return Err(Problem::Late(format!("{NOTHING_IN_FLIGHT}: {}", result.got)));
+        return Err(Problem::Late(format!("{NOTHING_IN_FLIGHT}: {got}")));
     }
-    Ok(format!("{}, and then an exit after {elapsed:.2} s", result.got))
+    Ok(format!("{got}, and then an exit after {elapsed:.2} s"))
 }
 
 /// Returns the time from the signal to the server's exit, seconds. `Err`: the server did not exit

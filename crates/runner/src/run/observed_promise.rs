@@ -20,10 +20,9 @@ pub(super) struct ObservedPromise {
 }
 
 impl ObservedPromise {
-    /// A promise that cannot be checked, for this reason.
-    pub(super) fn unstarted(reason: &str) -> ObservedPromise {
-        let result = Err(Problem::Wrong(reason.into()));
-        ObservedPromise { result, oom_kills: OomKills::default(), ended: None }
+    /// A promise that could not be checked, or for whose check no server was started.
+    pub(super) fn unchecked(problem: Problem) -> ObservedPromise {
+        ObservedPromise { result: Err(problem), oom_kills: OomKills::default(), ended: None }
     }
 }
 
