@@ -8,7 +8,7 @@ use crate::start::{LimitKind, LimitReadBack};
 pub struct AllowedCpus {
     /// The number that it may use at a time, at most its quota.
     pub count: f64,
-    /// Numbers of all CPUs on which it may run; none: not known.
+    /// Numbers of all CPUs on which it may run; empty: unknown.
     pub ids: Vec<u32>,
 }
 

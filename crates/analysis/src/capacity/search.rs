@@ -61,7 +61,7 @@ pub enum SearchStep {
 /// Bounds of the capacity, requests per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CapacityBounds {
-    /// The highest rate that met the objective below all that missed it; `None`: no rate kept it.
+    /// The highest rate that met the objective below all that missed it; `None`: no rate met it.
     pub kept_rps: Option<f64>,
     /// The lowest rate that missed the objective; `None`: no rate missed it.
     pub missed_rps: Option<f64>,

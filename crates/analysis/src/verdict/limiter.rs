@@ -468,8 +468,7 @@ fn has_nearly_full_thread(server: &ServerUse) -> bool {
 }
 
 /// Whether requests wait for the server's CPUs for much of their time, or that is unknown. The
-/// server may be bound to
-/// fewer CPUs than dyno knows.
+/// server may be bound to fewer CPUs than dyno knows.
 fn waits_for_cpus(load: &LoadResult, server: &ServerUse) -> bool {
     let response_times_s = load.in_flight.mean * server.window_s;
     server.run_delay_s.is_none_or(|waited_s| waited_s >= CPU_WAIT_SHARE * response_times_s)

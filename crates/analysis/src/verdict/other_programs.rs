@@ -153,12 +153,12 @@ pub(super) fn backend(server: &ServerUse, backends: &[BackendUse]) -> Option<Lim
 }
 
 /// Returns the back end with the highest value. `None`: the value of each is unknown.
-fn highest(
-    backends: &[BackendUse],
+fn highest<'a>(
+    backends: impl IntoIterator<Item = &'a BackendUse>,
     value: impl Fn(&ServerUse) -> Option<f64>,
-) -> Option<(&BackendUse, f64)> {
+) -> Option<(&'a BackendUse, f64)> {
     backends
-        .iter()
+        .into_iter()
         .filter_map(|backend| Some((backend, value(&backend.server)?)))
         .max_by(|a, b| a.1.total_cmp(&b.1))
 }
@@ -295,9 +295,7 @@ pub(super) fn weaken_by_shared_cpus(
 fn shared_cpus(server: &ServerUse, backends: &[BackendUse]) -> Option<Limiter> {
     let together = shared_utilisation(server, backends)?;
     let sharing = backends.iter().filter(|backend| backend.shares_cpus);
-    let (backend, used) = sharing
-        .filter_map(|backend| Some((backend, backend.server.cpu_utilisation?)))
-        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (backend, used) = highest(sharing, |backend| backend.cpu_utilisation)?;
     let server_used = server.cpu_utilisation;
     (together >= SERVER_BUSY).then(|| {
         let sentence = format!(
