@@ -316,6 +316,11 @@ pub(crate) fn check_profile(trials: usize, profile: &ProfileRecord) -> FileCheck
 /// Checks a search. `trials`: number of trials of the plan.
 pub(crate) fn check_search(trials: usize, search: &SearchRecord) -> FileCheck {
     check_index("it", "trial", search.trial, trials)?;
+    check_search_loads(search)
+}
+
+/// Checks the loads of a search.
+pub(crate) fn check_search_loads(search: &SearchRecord) -> FileCheck {
     check_maximum("its loads", search.loads.len() as u64, SEARCH_LOADS as u64)?;
     for search_load in &search.loads {
         if !SEARCH_RATES.contains(&search_load.rate) {

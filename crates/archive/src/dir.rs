@@ -51,6 +51,12 @@ pub enum ArchiveError {
     Format { path: PathBuf, source: serde_json::Error },
     #[error("{path}: {problem}")]
     Contents { path: PathBuf, problem: String },
+    /// The record was not written, because the archive with it could not be read.
+    #[error(
+        "{path}: the record of a load contradicts itself and was not stored ({problem}). This is a \
+         fault of dyno: please report it"
+    )]
+    Contradiction { path: PathBuf, problem: String },
     #[error("{path}: in use by another dyno process\nhint: wait until that process has ended")]
     Busy { path: PathBuf },
     #[error(
@@ -152,23 +158,46 @@ impl RunDir {
         self.write(&format!("starts/{:03}.json", start.start), start)
     }
 
+    /// Writes a trial.
+    ///
+    /// # Errors
+    /// Its load contradicts itself ([`ArchiveError::Contradiction`]), or the file cannot be
+    /// written.
     pub fn write_trial(&self, trial: &TrialRecord) -> Result<(), ArchiveError> {
-        self.write(&format!("trials/{:04}.json", trial.trial), trial)
+        let file = format!("trials/{:04}.json", trial.trial);
+        self.refuse_contradiction(&file, trial.load.contradiction())?;
+        self.write(&file, trial)
     }
 
-    /// Writes the first measurement of a trial that is re-run.
+    /// Writes the first measurement of a trial that is re-run. Errors: see [`RunDir::write_trial`].
     pub fn write_contaminated(&self, trial: &TrialRecord) -> Result<(), ArchiveError> {
+        let file = format!("{CONTAMINATED}/{:04}.json", trial.trial);
+        self.refuse_contradiction(&file, trial.load.contradiction())?;
         self.make_folder(CONTAMINATED)?;
-        self.write(&format!("{CONTAMINATED}/{:04}.json", trial.trial), trial)
+        self.write(&file, trial)
     }
 
     pub fn write_profile(&self, profile: &ProfileRecord) -> Result<(), ArchiveError> {
         self.write(&format!("{PROFILES}/{:04}.json", profile.trial), profile)
     }
 
+    /// Writes the search that followed a trial. Errors: see [`RunDir::write_trial`].
     pub fn write_search(&self, search: &SearchRecord) -> Result<(), ArchiveError> {
+        let file = format!("{SEARCHES}/{:04}.json", search.trial);
+        self.refuse_contradiction(&file, check::check_search_loads(search).err())?;
         self.make_folder(SEARCHES)?;
-        self.write(&format!("{SEARCHES}/{:04}.json", search.trial), search)
+        self.write(&file, search)
+    }
+
+    /// Refuses a file with which the whole archive could not be read.
+    fn refuse_contradiction(
+        &self,
+        file: &str,
+        contradiction: Option<String>,
+    ) -> Result<(), ArchiveError> {
+        contradiction.map_or(Ok(()), |problem| {
+            Err(ArchiveError::Contradiction { path: self.path.join(file), problem })
+        })
     }
 
     /// Removes the search that followed a trial, if there is one.

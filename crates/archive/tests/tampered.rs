@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use dyno_archive::load::{Books, Connections, UnansweredAges};
-use dyno_archive::{LoadRecord, Outcome, RunDir};
+use dyno_archive::search::{SearchLoad, SearchRecord};
+use dyno_archive::{ArchiveError, LoadRecord, Outcome, RunDir};
 use serde_json::{Value, json};
 
 fn golden() -> PathBuf {
@@ -370,6 +371,28 @@ fn load_that_ended_before_its_begin_is_consistent() {
         ..complete
     };
     assert_eq!(load.contradiction(), None);
+}
+
+/// No way of writing a load makes the archive unreadable.
+#[test]
+fn load_that_contradicts_itself_is_not_written() {
+    let folder = copied();
+    let dir = RunDir::open(folder.path()).unwrap();
+    let mut trial = dir.read().unwrap().trials.remove(0);
+    let search = |load: &LoadRecord| SearchRecord {
+        loads: vec![SearchLoad { rate: 1.0, load: load.clone(), confirms: false }],
+        ..SearchRecord::default()
+    };
+    trial.load.connections.opened += 1;
+    for refused in [
+        dir.write_trial(&trial),
+        dir.write_contaminated(&trial),
+        dir.write_search(&search(&trial.load)),
+    ] {
+        assert!(matches!(refused, Err(ArchiveError::Contradiction { .. })), "{refused:?}");
+    }
+    let run = dir.read().unwrap();
+    assert_eq!((run.contaminated.len(), run.searches.len()), (0, 0));
 }
 
 #[test]

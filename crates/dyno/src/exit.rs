@@ -111,7 +111,7 @@ pub fn exit_status(error: &anyhow::Error) -> Exit {
         || error.downcast_ref::<ArchiveError>().is_some_and(|e| match e {
             // A folder without a run is a mistake of the user. A full disk is not.
             ArchiveError::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
-            ArchiveError::Write { .. } => false,
+            ArchiveError::Write { .. } | ArchiveError::Contradiction { .. } => false,
             ArchiveError::Format { .. }
             | ArchiveError::Version { .. }
             | ArchiveError::Contents { .. }

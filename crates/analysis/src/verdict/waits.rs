@@ -259,8 +259,8 @@ pub(super) fn memory(
     let pressure = machine.pressure_memory;
     if pressure.is_some_and(|share| share < MIN_MEMORY_PRESSURE) {
         let sentence = format!(
-            "A disk: {observation} No program waited for memory, so the server reads files for the \
-             first time."
+            "A disk: {observation} No program waited for memory, so the server probably reads \
+             these pages for the first time."
         );
         return Some(Limiter::new(Resource::Disk, Confidence::Medium, sentence, evidence));
     }

@@ -474,8 +474,10 @@ impl Runner<'_> {
         starts: &[(usize, &mut Start)],
         records: &[TrialRecord],
     ) -> Result<bool, RunError> {
-        let is_cut = records.iter().any(|record| record.load.cut_short);
-        if self.plan.again == 0 || is_cut || self.interrupts.count() > 0 {
+        // A load that contradicts itself is no result (see `record_trial`).
+        let is_void =
+            |record: &TrialRecord| record.load.cut_short || record.load.contradiction().is_some();
+        if self.plan.again == 0 || records.iter().any(is_void) || self.interrupts.count() > 0 {
             return Ok(false);
         }
         let facts = self.dir.header()?.facts;
@@ -527,14 +529,6 @@ impl Runner<'_> {
         }
         if load.cut_short {
             return Err(interrupted_failure().into());
-        }
-        if let Some(contradiction) = load.contradiction() {
-            // The whole archive would be refused.
-            return Err(harness(format!(
-                "the record of a load contradicts itself and was not stored ({contradiction}). \
-                 This is a fault of dyno: please report it"
-            ))
-            .into());
         }
         let launched = Launched::new(&mut start.up);
         // Before the trial is written: a re-run trial is profiled again, and a resumed run repeats
@@ -654,7 +648,11 @@ impl From<Failure> for StartAbort {
 
 impl From<ArchiveError> for StartAbort {
     fn from(error: ArchiveError) -> StartAbort {
-        StartAbort::Run(error.into())
+        match error {
+            // The results of the other starts are kept.
+            ArchiveError::Contradiction { .. } => harness(error.to_string()).into(),
+            error => StartAbort::Run(error.into()),
+        }
     }
 }
 
