@@ -619,13 +619,13 @@ fn others_on_cpus_s(
     others_s.map(|others_s| others_s.min(rest_s.unwrap_or(f64::INFINITY).max(0.0)))
 }
 
-/// Returns how many of these CPUs were busy on average. `None`: unknown.
+/// Returns how many of these CPUs programs used on average. `None`: unknown.
 fn busy_cpus(record: &LoadRecord, ids: &[u32]) -> Option<f64> {
     let machine = record.client.machine.as_ref().filter(|machine| machine.length_ns > 0)?;
     let all = || machine.cpus.iter().chain(&machine.remaining_cpus);
-    let busy_ns = |id: &u32| Some(all().find(|cpu| cpu.cpu == *id)?.busy_ns);
-    let busy_ns: u64 = ids.iter().map(busy_ns).sum::<Option<u64>>()?;
-    (!ids.is_empty()).then(|| busy_ns as f64 / machine.length_ns as f64)
+    let billed_ns = |id: &u32| Some(all().find(|cpu| cpu.cpu == *id)?.billed_ns());
+    let billed_ns: u64 = ids.iter().map(billed_ns).sum::<Option<u64>>()?;
+    (!ids.is_empty()).then(|| billed_ns as f64 / machine.length_ns as f64)
 }
 
 /// Returns the CPUs that the kernel's own threads used on average, which work for all programs.

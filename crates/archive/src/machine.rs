@@ -76,6 +76,10 @@ pub struct CpuUse {
     pub idle_ns: u64,
     /// Time that the hypervisor gave to other guests.
     pub steal_ns: u64,
+    /// Part of `busy_ns` in which it handled interrupts and softirqs, if the kernel bills this time
+    /// to no program. `None`: the kernel bills it to programs, or the archive is older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupt_ns: Option<u64>,
 }
 
 impl CpuUse {
@@ -87,7 +91,18 @@ impl CpuUse {
             busy_ns: self.busy_ns.saturating_sub(earlier.busy_ns),
             idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
             steal_ns: self.steal_ns.saturating_sub(earlier.steal_ns),
+            interrupt_ns: self
+                .interrupt_ns
+                .zip(earlier.interrupt_ns)
+                .map(|(now, then)| now.saturating_sub(then)),
         }
+    }
+
+    /// Returns the time that programs used: of the busy time, the part that the kernel bills to
+    /// them.
+    #[must_use]
+    pub fn billed_ns(&self) -> u64 {
+        self.busy_ns.saturating_sub(self.interrupt_ns.unwrap_or(0))
     }
 }
 

@@ -72,6 +72,7 @@ impl ForeignUse {
                 .sum::<u64>()
         };
         let busy_ns = sum(|cpu| cpu.busy_ns);
+        let billed_ns = sum(CpuUse::billed_ns);
         let all_ns = (busy_ns + sum(|cpu| cpu.idle_ns) + sum(|cpu| cpu.steal_ns)).max(1);
         let own_ns = last.own_ns.saturating_sub(first.own_ns);
         let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
@@ -86,7 +87,7 @@ impl ForeignUse {
             shares.filter(|(_, share)| *share >= MIN_NAMED_SHARE).collect();
         programs.sort_by(|a, b| b.1.total_cmp(&a.1));
         programs.truncate(MAX_NAMES);
-        ForeignUse { share: busy_ns.saturating_sub(own_ns) as f64 / all_ns, programs }
+        ForeignUse { share: billed_ns.saturating_sub(own_ns) as f64 / all_ns, programs }
     }
 
     /// Describes the use: `61 % of this machine's CPUs (rustc 41 %, python3 20 %)`.
@@ -276,7 +277,8 @@ mod tests {
     impl<F: Fn(Duration) -> f64> Machine for VirtualMachine<F> {
         fn read(&mut self) -> Reading {
             let (total, busy) = ((self.now * CPUS).as_nanos() as u64, self.busy.as_nanos() as u64);
-            let cpu = CpuUse { cpu: 0, busy_ns: busy, idle_ns: total - busy, steal_ns: 0 };
+            let (busy_ns, idle_ns) = (busy, total - busy);
+            let cpu = CpuUse { cpu: 0, busy_ns, idle_ns, ..CpuUse::default() };
             let program = |pid, name: &str, run_ns| ProcessSnapshot {
                 pid,
                 name: name.into(),
@@ -368,7 +370,10 @@ mod tests {
 
     #[test]
     fn work_of_dyno_is_not_foreign_use() {
-        let cpu = |busy_ns| vec![CpuUse { cpu: 0, busy_ns, idle_ns: 1000 - busy_ns, steal_ns: 0 }];
+        let cpu = |busy_ns| {
+            let idle_ns = 1000 - busy_ns;
+            vec![CpuUse { cpu: 0, busy_ns, idle_ns, ..CpuUse::default() }]
+        };
         let first = Reading { cpus: cpu(0), ..Reading::default() };
         let last = Reading { cpus: cpu(500), own_ns: 490, ..Reading::default() };
         let foreign_use = ForeignUse::from_readings(&first, &last);

@@ -155,18 +155,21 @@ fn parse(stat: &str, tick_ns: u64, first: &OnceLock<Ticks>) -> Option<HostUse> {
 /// Times of each CPU of this machine since boot; empty if the kernel does not report them.
 #[must_use]
 pub fn each_cpu() -> Vec<CpuUse> {
-    read("/proc/stat").map(|stat| parse_each(&stat, tick_ns())).unwrap_or_default()
+    let parse = |stat: String| parse_each(&stat, tick_ns(), accounting::excludes_interrupts());
+    read("/proc/stat").map(parse).unwrap_or_default()
 }
 
-fn parse_each(stat: &str, tick_ns: u64) -> Vec<CpuUse> {
+/// `excludes_interrupts`: whether the kernel bills the time of interrupts to no program.
+fn parse_each(stat: &str, tick_ns: u64, excludes_interrupts: bool) -> Vec<CpuUse> {
     let parse_cpu = |line: &str| {
         let (cpu, ticks) = line.strip_prefix("cpu")?.split_once(' ')?;
-        let Ticks { busy, idle, steal, .. } = Ticks::parse(ticks)?;
+        let Ticks { busy, idle, steal, interrupts } = Ticks::parse(ticks)?;
         Some(CpuUse {
             cpu: cpu.parse().ok()?,
             busy_ns: busy * tick_ns,
             idle_ns: idle * tick_ns,
             steal_ns: steal * tick_ns,
+            interrupt_ns: excludes_interrupts.then_some(interrupts * tick_ns),
         })
     };
     stat.lines().filter_map(parse_cpu).collect()
@@ -346,8 +349,17 @@ mod tests {
         assert_eq!(parse("cpu  1 2\nctxt 1\n", 10, &first), None);
         let text = "cpu  1 1 1 1 1 1 1 1 1 1\ncpu0 10 1 20 300 4 5 6 7 99 0\ncpu12 1 0 0 2 0 0 0 \
                     3\nintr 1\n";
-        let cpu = |cpu, busy_ns, idle_ns, steal_ns| CpuUse { cpu, busy_ns, idle_ns, steal_ns };
-        assert_eq!(parse_each(text, 10), [cpu(0, 420, 3040, 70), cpu(12, 10, 20, 30)]);
+        let cpu = |cpu, busy_ns, idle_ns, steal_ns| CpuUse {
+            cpu,
+            busy_ns,
+            idle_ns,
+            steal_ns,
+            interrupt_ns: None,
+        };
+        assert_eq!(parse_each(text, 10, false), [cpu(0, 420, 3040, 70), cpu(12, 10, 20, 30)]);
+        let of_interrupts: Vec<_> =
+            parse_each(text, 10, true).iter().map(|cpu| cpu.interrupt_ns).collect();
+        assert_eq!(of_interrupts, [Some(110), Some(0)]);
         assert!(each_cpu().iter().any(|cpu| cpu.busy_ns > 0));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Threads that share a CPU each look idle, so the use of threads alone does not suffice.
 
-use dyno_archive::machine::MachineUse;
+use dyno_archive::machine::{CpuUse, MachineUse};
 use dyno_archive::sample::ThreadUse;
 use dyno_archive::{LoadRecord, Phase};
 use schemars::JsonSchema;
@@ -17,10 +17,15 @@ const MIN_LENGTH_S: f64 = 0.5;
 pub struct GeneratorHeadroom {
     /// Share of a CPU that was needed at the tightest place, without polling. It is the maximum of
     /// the work and waiting of one thread, and of the work of all threads of one CPU. Near 1,
-    /// nothing is left.
+    /// nothing is left. If the kernel bills the time of interrupts to no program, it includes the
+    /// interrupts of these CPUs.
     pub need: f64,
-    /// Part of `need` that was work; the rest was waiting for a CPU.
+    /// Part of `need` that was work, or interrupts; the rest was waiting for a CPU.
     pub need_work: f64,
+    /// Part of `need_work` that was interrupts. `None`: the kernel bills them to programs, or
+    /// this is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub need_interrupts: Option<f64>,
     /// Largest share of the window that a thread waited for a CPU; `None`: the kernel does not
     /// report it.
     pub waiting: Option<f64>,
@@ -58,13 +63,17 @@ impl GeneratorHeadroom {
         let waits: Option<Vec<f64>> =
             record.client.threads.iter().map(|thread| waiting_share(thread, window_s)).collect();
         let wait_share = |k: usize| waits.as_ref().map_or(0.0, |waits| waits[k]);
-        let by_thread = work.iter().enumerate().map(|(k, work)| (work + wait_share(k), *work));
-        let by_cpu = work_by_cpu(machine, work).into_iter().map(|work| (work, work));
-        let tightest = by_thread.chain(by_cpu).max_by(|a, b| a.0.total_cmp(&b.0));
-        let (need, need_work) = tightest.unwrap_or((0.0, 0.0));
+        let by_thread = work.iter().enumerate().map(|(k, work)| Need {
+            work: *work,
+            waiting: wait_share(k),
+            interrupts: None,
+        });
+        let needs = by_thread.chain(needs_with_interrupts(machine, work));
+        let tightest = needs.max_by(|a, b| a.share().total_cmp(&b.share())).unwrap_or_default();
         let mut headroom = GeneratorHeadroom {
-            need,
-            need_work,
+            need: tightest.share(),
+            need_work: tightest.work + tightest.interrupts.unwrap_or(0.0),
+            need_interrupts: tightest.interrupts,
             waiting: waits.map(|waits| waits.into_iter().fold(0.0, f64::max)),
             ..GeneratorHeadroom::default()
         };
@@ -75,14 +84,13 @@ impl GeneratorHeadroom {
     }
 
     fn add_machine_use(&mut self, machine: &MachineUse, spun_ns: u64) {
-        let sum = |pick: fn(&dyno_archive::machine::CpuUse) -> u64| {
-            machine.cpus.iter().map(|cpu| pick(cpu) as f64).sum::<f64>()
-        };
+        let sum =
+            |pick: fn(&CpuUse) -> u64| machine.cpus.iter().map(|cpu| pick(cpu) as f64).sum::<f64>();
         let (busy, idle, steal) = (sum(|c| c.busy_ns), sum(|c| c.idle_ns), sum(|c| c.steal_ns));
         let all = busy + idle + steal;
-        if machine.length_ns as f64 / 1e9 >= MIN_LENGTH_S && all > 0.0 {
+        if has_enough_ticks(machine) && all > 0.0 {
             self.busy = Some((busy + steal - spun_ns as f64).max(0.0) / all);
-            self.others = Some((busy - machine.own_ns as f64).max(0.0) / all);
+            self.others = Some((sum(CpuUse::billed_ns) - machine.own_ns as f64).max(0.0) / all);
             self.stolen = Some(steal / all);
         }
         self.cpus = Some(machine.cpus.iter().map(|c| c.cpu).collect());
@@ -110,17 +118,55 @@ fn waiting_share(thread: &ThreadUse, window_s: f64) -> Option<f64> {
     thread.run_delay_ns.filter(|_| window_s > 0.0).map(|ns| ns as f64 / 1e9 / window_s)
 }
 
-/// Returns the work of all threads of each CPU, as a share of the CPU. If threads are not bound to
-/// CPUs, it is the mean over the CPUs.
-fn work_by_cpu(machine: Option<&MachineUse>, work: &[f64]) -> Vec<f64> {
+/// What a thread, or all threads of a CPU, needed, each as a share of the CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Need {
+    work: f64,
+    waiting: f64,
+    /// Time of interrupts that is billed to no program. `None`: unknown, or billed to programs.
+    interrupts: Option<f64>,
+}
+
+impl Need {
+    fn share(self) -> f64 {
+        self.work + self.waiting + self.interrupts.unwrap_or(0.0)
+    }
+}
+
+/// Returns the needs of all threads of each CPU, with its interrupts. Much of what a thread sends
+/// is processed in softirqs of its CPU.
+///
+/// If threads are not bound to CPUs, the result has the mean over the CPUs. If interrupts are billed
+/// to no program, it also has each thread with the CPUs' mean share of interrupts, because it is
+/// unknown which CPUs the thread used.
+fn needs_with_interrupts(machine: Option<&MachineUse>, work: &[f64]) -> Vec<Need> {
     let Some(machine) = machine.filter(|machine| !machine.cpus.is_empty()) else {
         return Vec::new();
     };
     let cpus = machine.cpus.len();
-    if !machine.bound {
-        return vec![work.iter().sum::<f64>() / cpus as f64];
+    let interrupts = |cpu: &CpuUse| {
+        cpu.interrupt_ns
+            .filter(|_| has_enough_ticks(machine))
+            .map(|ns| ns as f64 / machine.length_ns as f64)
+    };
+    if machine.bound {
+        let on_cpu = |k: usize| work.iter().skip(k).step_by(cpus).sum();
+        let needs = machine.cpus.iter().enumerate();
+        return needs
+            .map(|(k, cpu)| Need { work: on_cpu(k), waiting: 0.0, interrupts: interrupts(cpu) })
+            .collect();
     }
-    (0..cpus).map(|cpu| work.iter().skip(cpu).step_by(cpus).sum()).collect()
+    let sum: Option<f64> = machine.cpus.iter().map(interrupts).sum();
+    let interrupts = sum.map(|sum| sum / cpus as f64);
+    let need = |work: f64| Need { work, waiting: 0.0, interrupts };
+    let by_thread = work.iter().filter(|_| interrupts.is_some()).map(|work| need(*work));
+    let mean = need(work.iter().sum::<f64>() / cpus as f64);
+    std::iter::once(mean).chain(by_thread).collect()
+}
+
+/// Whether the time is long enough for times that the kernel counts in ticks.
+fn has_enough_ticks(machine: &MachineUse) -> bool {
+    machine.length_ns as f64 / 1e9 >= MIN_LENGTH_S
 }
 
 fn spun_ns(record: &LoadRecord) -> u64 {

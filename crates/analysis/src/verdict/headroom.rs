@@ -35,6 +35,8 @@ pub enum GeneratorBound {
     Waiting { work: f64, waiting: f64 },
     /// Threads that share a CPU used nearly all of it together.
     Cpu { work: f64 },
+    /// Threads and interrupts, which the kernel bills to no program, used nearly all of a CPU.
+    Interrupts { work: f64, interrupts: f64 },
     /// Its CPUs were full, and it waited for them.
     Crowded { busy: f64, others: f64, stolen: f64, waiting: f64 },
 }
@@ -56,10 +58,12 @@ impl GeneratorBound {
         }
         if headroom.need > GENERATOR_BUSY {
             let waiting = headroom.need - headroom.need_work;
-            return Some(if waiting > 0.0 {
-                GeneratorBound::Waiting { work: headroom.need_work, waiting }
-            } else {
-                GeneratorBound::Cpu { work: headroom.need }
+            return Some(match headroom.need_interrupts {
+                _ if waiting > 0.0 => GeneratorBound::Waiting { work: headroom.need_work, waiting },
+                Some(interrupts) => {
+                    GeneratorBound::Interrupts { work: headroom.need - interrupts, interrupts }
+                }
+                None => GeneratorBound::Cpu { work: headroom.need },
             });
         }
         crowded_cpus(result)
@@ -85,6 +89,11 @@ impl GeneratorBound {
             GeneratorBound::Cpu { work } => {
                 format!("its threads used {} of a CPU that they share", percent(work))
             }
+            GeneratorBound::Interrupts { work, interrupts } => format!(
+                "its threads used {} of a CPU, and interrupts another {}",
+                percent(work),
+                percent(interrupts)
+            ),
             GeneratorBound::Crowded { busy, others, stolen, waiting } => format!(
                 "its CPUs were {} busy (other programs {}, hypervisor {}), and its threads waited \
                  for a CPU for {} of the time",
@@ -101,7 +110,8 @@ impl GeneratorBound {
             GeneratorBound::Quota { .. } => Code::GeneratorThrottled,
             GeneratorBound::Thread { .. }
             | GeneratorBound::Waiting { .. }
-            | GeneratorBound::Cpu { .. } => Code::GeneratorBusy,
+            | GeneratorBound::Cpu { .. }
+            | GeneratorBound::Interrupts { .. } => Code::GeneratorBusy,
             GeneratorBound::Crowded { .. } => Code::GeneratorCrowded,
         }
     }
@@ -113,7 +123,7 @@ impl GeneratorBound {
             GeneratorBound::Quota { .. } => {
                 "Raise the quota of dyno's group, or run dyno outside of that group.".to_string()
             }
-            GeneratorBound::Thread { .. } => {
+            GeneratorBound::Thread { .. } | GeneratorBound::Interrupts { .. } => {
                 format!(
                     "Give the generator another CPU: {}.",
                     context.threads_setting(more as usize)

@@ -1,7 +1,7 @@
 //! Test cases: caveats about the generator's CPUs.
 
 use dyno_archive::interval::WorkerUse;
-use dyno_archive::machine::{OtherUse, QuotaUse};
+use dyno_archive::machine::{CpuUse, OtherUse, QuotaUse};
 use dyno_archive::plan::Priority;
 
 use super::Case;
@@ -99,6 +99,27 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
             add_thread(w, 500 * MS);
             w.machine().bound = false;
         },
+        near_miss_severity: None,
+    },
+    // The kernel bills the interrupts of the generator's CPU to no program.
+    Case {
+        code: Code::GeneratorBusy,
+        severity: Severity::Invalid,
+        message: "its threads used 64 % of a CPU, and interrupts another 21 %. Throughput is a \
+                  lower bound. Give the generator another CPU: `threads = 2` under `[load]`.",
+        evidence: r#"{"need": 0.850000001}"#,
+        trigger: |w| set_generator_interrupts(w, 210 * MS + 1),
+        near_miss: |w| set_generator_interrupts(w, 210 * MS),
+        near_miss_severity: None,
+    },
+    // One thread that may run on either of two CPUs, with interrupts on both.
+    Case {
+        code: Code::GeneratorBusy,
+        severity: Severity::Invalid,
+        message: "its threads used 64 % of a CPU, and interrupts another 21 %",
+        evidence: r#"{"need": 0.850000001}"#,
+        trigger: |w| set_interrupts_of_two_cpus(w, 420 * MS + 2),
+        near_miss: |w| set_interrupts_of_two_cpus(w, 420 * MS),
         near_miss_severity: None,
     },
     // Polling is not work.
@@ -376,6 +397,24 @@ pub(super) const OTHER_CASES: &[Case<TrialWorld>] = &[
 /// Sets a quota of half a CPU that throttled the generator in this many of 1,000 periods.
 fn set_quota(w: &mut TrialWorld, throttled_periods: u64) {
     w.machine().quota = Some(QuotaUse { cpus: 0.5, periods: 1000, throttled_periods });
+}
+
+/// Sets a generator thread that uses 64 % of its CPU, and interrupts on that CPU. They are busy
+/// time, and no other program's.
+fn set_generator_interrupts(w: &mut TrialWorld, interrupt_ns: u64) {
+    w.set_generator_threads(&[(640 * MS, 0)]);
+    let cpu = &mut w.machine().cpus[0];
+    cpu.interrupt_ns = Some(interrupt_ns);
+    (cpu.busy_ns, cpu.idle_ns) = (cpu.busy_ns + interrupt_ns, cpu.idle_ns - interrupt_ns);
+}
+
+/// Sets the same thread without a CPU of its own, and the interrupts of two CPUs together.
+fn set_interrupts_of_two_cpus(w: &mut TrialWorld, interrupt_ns: u64) {
+    set_generator_interrupts(w, interrupt_ns / 2);
+    let machine = w.machine();
+    machine.bound = false;
+    let second = CpuUse { cpu: 9, busy_ns: interrupt_ns / 2, idle_ns: S, ..machine.cpus[0] };
+    machine.cpus.push(second);
 }
 
 /// Adds a generator thread without a CPU of its own.

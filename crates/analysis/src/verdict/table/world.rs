@@ -450,6 +450,7 @@ fn machine(busy_ns: &[u64]) -> MachineUse {
         busy_ns: *busy_ns,
         idle_ns: S.saturating_sub(*busy_ns),
         steal_ns: 0,
+        interrupt_ns: None,
     };
     MachineUse {
         length_ns: S,
