@@ -95,7 +95,10 @@ pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
         "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\
          \"Interval_Compressed_Histogram\"\n",
     );
-    for interval in intervals.iter().filter(|i| !i.times.response.is_empty()) {
+    // An interval without a correct response has a line, too: readers draw a line between points.
+    for interval in
+        intervals.iter().filter(|i| i.phase != Phase::Drain || !i.times.response.is_empty())
+    {
         let tag = if interval.phase == Phase::Warmup { "Tag=warmup," } else { "" };
         let times = &interval.times.response;
         let _ = writeln!(
@@ -159,13 +162,16 @@ mod tests {
     }
 
     #[test]
-    fn hlog_has_one_line_per_interval_with_histogram() {
+    fn hlog_has_one_line_per_interval() {
         let mut interval = Interval::new(Phase::Measured, 1_000_000_000, 2_000_000_000);
         interval.times.response = times([1_000_000, 3_000_000]);
         let warmup = Interval { phase: Phase::Warmup, ..interval.clone() };
-        let text = hlog(&[warmup, interval.clone(), Interval::new(Phase::Drain, 2, 3)], 0, 1.7e9);
+        let outage = Interval::new(Phase::Measured, 2_000_000_000, 3_000_000_000);
+        let drain = Interval::new(Phase::Drain, 3_000_000_000, 3_000_000_001);
+        let text = hlog(&[warmup, interval.clone(), outage, drain], 0, 1.7e9);
         let lines: Vec<&str> = text.lines().filter(|l| !l.starts_with('#')).collect();
-        assert_eq!(lines.len(), 3, "{text}");
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines[3].starts_with("2.000,1.000,0.000,"), "{}", lines[3]);
         assert!(lines[1].starts_with("Tag=warmup,1.000,1.000,3.00"), "{}", lines[1]);
         let encoded = lines[2].split(',').next_back().unwrap();
         let decoded: Times = serde_json::from_value(encoded.into()).unwrap();

@@ -64,23 +64,30 @@ pub(super) fn caveats(server: &ServerUse, record: &LoadRecord, party: Party) -> 
     caveats
 }
 
-/// System calls per response are unknown.
+/// System calls per response are unknown, or their counter stopped before the load ended.
 fn uncounted_calls(server: &ServerUse, probes: &RequestedProbes) -> Option<Caveat> {
     let counts = |probe: Probe| matches!(probe, Probe::Syscalls | Probe::EverySyscall);
     let refused = probes.refused.iter().find(|refused| counts(refused.probe));
-    let message = match refused {
-        _ if server.calls.is_some() => return None,
-        Some(refused) => {
+    let is_attached = probes.attached.iter().copied().any(counts);
+    let message = match (refused, &server.calls) {
+        (Some(refused), Some(calls)) if !is_attached => format!(
+            "System calls were counted for {:.1} s only: {}. {}",
+            calls.counted_s, refused.reason, refused.hint
+        ),
+        (_, Some(_)) => return None,
+        (Some(refused), None) => {
             format!("System calls were not counted: {}. {}", refused.reason, refused.hint)
         }
-        None if probes.attached.iter().copied().any(counts) => {
+        (None, None) if is_attached => {
             "System calls per response are unknown: no response arrived while they were counted, \
              or no call of the server was seen."
                 .into()
         }
-        None => "System calls were not counted, because `--observe` did not include them. Use \
+        (None, None) => {
+            "System calls were not counted, because `--observe` did not include them. Use \
                  `--observe default` to count them."
-            .into(),
+                .into()
+        }
     };
     let evidence = json!({"refused": refused.map(|refused| &refused.reason)});
     Some(Caveat::new(Code::SyscallsNotMeasured, Severity::Info, message, evidence))

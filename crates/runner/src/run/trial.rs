@@ -223,7 +223,8 @@ impl MonitorResults {
             load.probes.attached.remove(&Probe::Runtime);
         }
         load.probes.refuse(refused_runtime);
-        load.probes.refused.extend(count_result.clone().err().map(calls_refusal));
+        let stop_reason = count_result.clone().err();
+        load.probes.refuse(stop_reason.map(|reason| calls_refusal(&load.probes, reason)));
         load.runtime = runtime;
         MeasuredTrial { load, checks: precheck.into_iter().chain(self.checks).collect() }
     }
@@ -248,10 +249,11 @@ fn check_responses(spec: &load::LoadSpec, log: &Log) -> Option<CheckResult> {
     })
 }
 
-/// Records that the system call probe stopped counting before the load ended.
-fn calls_refusal(reason: String) -> RefusedProbe {
+/// Records that the probe that counted system calls stopped before the load ended.
+fn calls_refusal(probes: &RequestedProbes, reason: String) -> RefusedProbe {
+    let counts_all = probes.attached.contains(&Probe::EverySyscall);
     RefusedProbe {
-        probe: Probe::Syscalls,
+        probe: if counts_all { Probe::EverySyscall } else { Probe::Syscalls },
         reason,
         hint: "Re-run the suite. If this persists, report a bug.".into(),
     }

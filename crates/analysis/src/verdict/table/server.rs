@@ -124,8 +124,21 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
             w.all_server_counters().for_each(|s| s.calls = None);
             w.record.probes.refused = vec![refused_probe(Probe::Syscalls)];
         },
-        // The probe was refused, but calls were counted.
-        near_miss: |w| w.record.probes.refused = vec![refused_probe(Probe::Syscalls)],
+        // Another probe counted them.
+        near_miss: |w| {
+            w.record.probes.attached = [Probe::Syscalls].into();
+            w.record.probes.refused = vec![refused_probe(Probe::EverySyscall)];
+        },
+        near_miss_severity: None,
+    },
+    // The probe stopped during the load.
+    Case {
+        code: Code::SyscallsNotMeasured,
+        severity: Severity::Info,
+        message: "System calls were counted for 1.0 s only: permission denied. Be root.",
+        evidence: r#"{"refused": "permission denied"}"#,
+        trigger: |w| w.record.probes.refused = vec![refused_probe(Probe::EverySyscall)],
+        near_miss: |w| w.record.probes.attached = [Probe::EverySyscall].into(),
         near_miss_severity: None,
     },
     Case {
