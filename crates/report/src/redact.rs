@@ -116,6 +116,8 @@ impl Secrets {
     /// Collects and withholds every secret that is recognised by its name or its form.
     fn collect(&mut self, report: &mut Report) {
         let run = &mut report.run;
+        // Its headers are withheld under any name. The requests have the same headers.
+        run.command = self.command(&run.command);
         let requests = run.workloads.iter_mut().flat_map(|workload| &mut workload.requests);
         requests.for_each(|request| self.request(request));
         for config in report.trials.iter_mut().map(|trial| &mut trial.load.config) {
@@ -130,9 +132,8 @@ impl Secrets {
                 value.iter_mut().for_each(|value| *value = self.setting(name, value));
             }
         }
-        let run = &mut report.run;
-        run.command = self.command(&run.command);
-        run.suite_source = self.source(&run.suite_source);
+        let source = &mut report.run.suite_source;
+        *source = self.source(source);
         foreign_texts(report).for_each(|text| *text = self.log(text));
         workload_names(report).for_each(|name| drop(self.log(name)));
         for counts in text_counts(report) {

@@ -7,13 +7,15 @@ use dyno_archive::secret::{
 };
 use serde_json::Value;
 
+use super::commands::is_plain_header;
 use super::{MARK, Secrets, scan, value};
 
 impl Secrets {
-    /// Withholds a header's value if it is or may be a secret.
+    /// Withholds a header's value if it is or may be a secret, or if the command had it withheld.
     pub(super) fn header(&mut self, name: &str, value: &mut String) {
         let is_sure = is_secret(name) || is_credential(value);
-        *value = match is_sure || may_be_secret_header(name) {
+        let is_of_command = !is_plain_header(name) && self.is_known(value);
+        *value = match is_sure || is_of_command || may_be_secret_header(name) {
             true => self.withhold_if(is_sure, true, value),
             false => self.fields(value),
         };

@@ -1,8 +1,6 @@
 //! Withholds secrets in commands: dyno's own, and curl commands, which some options take.
 
-use dyno_archive::secret::{
-    is_credential, is_distinctive, is_secret, is_token, may_be_secret_header, without_escapes,
-};
+use dyno_archive::secret::{is_credential, is_distinctive, is_secret, is_token, without_escapes};
 
 use super::Secrets;
 
@@ -64,6 +62,49 @@ const CURL_OPTIONS: [SecretOption; 18] = [
     option(Some('F'), "--form", ValueKind::Body),
     option(None, "--form-string", ValueKind::Body),
 ];
+
+/// Standard headers of requests whose values are no secrets, in lower case. A command could not be
+/// repeated without them. Any other header may have a secret, whatever its name.
+pub(super) const PLAIN_HEADERS: [&str; 33] = [
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "access-control-request-headers",
+    "access-control-request-method",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-type",
+    "date",
+    "expect",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "keep-alive",
+    "origin",
+    "pragma",
+    "priority",
+    "range",
+    "referer",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "upgrade-insecure-requests",
+    "user-agent",
+    "x-requested-with",
+];
+
+/// Whether the values of this header are no secrets.
+pub(super) fn is_plain_header(name: &str) -> bool {
+    PLAIN_HEADERS.contains(&&*name.trim().to_ascii_lowercase())
+}
 
 /// Letters of curl's options without a value. They may stand before another letter in a word, as in
 /// `-sSu`.
@@ -165,10 +206,11 @@ impl Secrets {
         format!("{head}{}{}", &body[..blank], self.fields(&body[blank..]))
     }
 
-    /// Withholds a secret value in `Name: value`, the value of `-H`.
+    /// Withholds the value in `Name: value`, the value of `-H`, unless the header is plain.
     pub(super) fn header_line(&mut self, line: &str) -> String {
         match line.split_once(':') {
-            Some((name, value)) if is_credential(value) || may_be_secret_header(name) => {
+            Some((_, value)) if value.trim().is_empty() => line.into(),
+            Some((name, value)) if is_credential(value) || !is_plain_header(name) => {
                 let is_sure = is_secret(&without_escapes(name)) || is_credential(value);
                 format!("{name}: {}", self.withhold_if(is_sure, true, value.trim()))
             }
