@@ -109,8 +109,10 @@ const fn counts_syscalls(probe: Probe) -> bool {
     matches!(probe, Probe::Syscalls | Probe::EverySyscall)
 }
 
-/// Whether a probe uses the [`ProcessObserver`].
-const fn needs_kernel_observer(probe: Probe) -> bool {
+/// Whether a probe uses the [`ProcessObserver`]. Only such a probe is attached to processes, so
+/// that its cost can be measured by detaching it.
+#[must_use]
+pub const fn needs_kernel_observer(probe: Probe) -> bool {
     match probe {
         Probe::Syscalls | Probe::EverySyscall | Probe::States | Probe::Modes => true,
         Probe::KernelStamps | Probe::Profile | Probe::Runtime => false,

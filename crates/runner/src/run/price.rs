@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use dyno_archive::probe::{PriceSlice, Probe, ProbePrice};
+use dyno_archive::probe::{PriceSlice, ProbePrice, RequestedProbes};
 use dyno_archive::start::PartStart;
 use dyno_observer::kernel_probes::PartyMonitor;
-use dyno_observer::probes::Probes;
+use dyno_observer::probes::{Probes, needs_kernel_observer};
 
 use super::Runner;
 use super::running_parts::{Launched, listener};
@@ -38,13 +38,10 @@ impl Runner<'_> {
             return;
         };
         let observe = &self.plan.arms[self.plan.trials[trial].arm].conditions.observe;
-        let used = probes.probes_use(observe);
-        // Profiles are taken separately, and runtime statistics are read during trials.
-        let is_priced = |probe: &Probe| !matches!(probe, Probe::Profile | Probe::Runtime);
-        let priced = used.attached.into_iter().filter(is_priced).collect();
-        let mut price = ProbePrice { probes: priced, ..ProbePrice::default() };
+        let RequestedProbes { attached, refused } = priced_probes(probes.probes_use(observe));
+        let mut price = ProbePrice { probes: attached, ..ProbePrice::default() };
         let Some(attached_probes) = &launched.subject.monitor else {
-            let reason = used.refused.into_iter().next().map(|refused| refused.reason);
+            let reason = refused.into_iter().next().map(|refused| refused.reason);
             price.failure =
                 Some(reason.unwrap_or_else(|| "no probe is attached to the server".into()));
             record.probe_price = Some(price);
@@ -72,5 +69,38 @@ impl Runner<'_> {
         let cpu_ns = || sampler.cpu_ns();
         PricedServer { spec: &spec, attached_probes, cpu_ns: &cpu_ns, interrupts: self.interrupts }
             .measure()
+    }
+}
+
+/// Returns the probes whose cost is measured: those that can be detached from a loaded server.
+/// Profiles are taken after the window, runtime statistics are read during trials, and stamps are
+/// the generator's.
+fn priced_probes(used: RequestedProbes) -> RequestedProbes {
+    let RequestedProbes { mut attached, mut refused } = used;
+    attached.retain(|probe| needs_kernel_observer(*probe));
+    refused.retain(|refused| needs_kernel_observer(refused.probe));
+    RequestedProbes { attached, refused }
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::probe::{Probe, RefusedProbe};
+
+    use super::*;
+
+    #[test]
+    fn probes_that_cannot_be_detached_are_not_priced() {
+        let refused = |probe| RefusedProbe { probe, reason: "r".into(), hint: "h".into() };
+        let used = RequestedProbes {
+            attached: [Probe::Syscalls, Probe::Runtime, Probe::KernelStamps].into(),
+            refused: vec![refused(Probe::Profile), refused(Probe::Modes)],
+        };
+        assert_eq!(
+            priced_probes(used),
+            RequestedProbes {
+                attached: [Probe::Syscalls].into(),
+                refused: vec![refused(Probe::Modes)]
+            }
+        );
     }
 }
