@@ -467,7 +467,8 @@ fn apply_tls(
 ) -> anyhow::Result<()> {
     let is_from_command_line = args.import.is_none();
     let path = || -> anyhow::Result<Option<PathBuf>> {
-        if is_from_command_line {
+        // Without `--files` the command is the user's own, and its files are those of curl.
+        if is_from_command_line && args.files.is_none() {
             return Ok(Some(value.into()));
         }
         files
@@ -656,6 +657,28 @@ mod tests {
         assert!(lines(zero).ends_with(": --max-time 3 (of 1 of 2 commands)"), "{}", lines(zero));
         let both = "curl -m 2 http://h/a\ncurl -m 2 http://h/b";
         assert_eq!(lines(both), "");
+    }
+
+    #[test]
+    fn certificates_of_curl_are_read_from_files_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("ca.pem"), "").unwrap();
+        let path = folder.path().to_str().unwrap();
+        let read = |name: &str, files: &[&str]| {
+            let curl = format!("curl --cacert {name} --cert {name} https://h/");
+            let words = [&["dyno", "load", "--curl", &curl], files].concat();
+            let Command::Load(mut args) = Cli::parse_from(words).command else { panic!() };
+            let files = readable_files(&args);
+            let error = read_requests(&mut args, &files).err().map(|error| error.to_string());
+            error.map_or(Ok([args.cacert, args.cert, args.key]), Err)
+        };
+        let file = folder.path().canonicalize().unwrap().join("ca.pem");
+        assert_eq!(read("ca.pem", &["--files", path]), Ok([(); 3].map(|()| Some(file.clone()))));
+        for name in ["../ca.pem", "/ca.pem", "other.pem"] {
+            let error = read(name, &["--files", path]).unwrap_err();
+            assert!(error.contains(name), "{error}");
+            assert_eq!(read(name, &[]), Ok([(); 3].map(|()| Some(name.into()))));
+        }
     }
 
     #[test]
