@@ -177,6 +177,10 @@ mod tests {
             "--expect-status \"99\": must be a whole number from 100 to 599"
         );
         assert_eq!(
+            head(&["load", "http://h/", "-m", "0"]),
+            "--streams \"0\": must be a whole number from 1 to 4294967295"
+        );
+        assert_eq!(
             head(&["plan", "a.toml", "--seed", "x"]),
             "--seed \"x\": must be a whole number"
         );

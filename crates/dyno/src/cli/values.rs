@@ -78,9 +78,10 @@ pub(super) fn count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses a 32-bit number, such as the number of threads.
+/// Parses a 32-bit number above 0, such as the number of threads.
 pub(super) fn small_count(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| format!("must be a whole number from 1 to {}", u32::MAX))
+    let small = count(text).ok().and_then(|n| u32::try_from(n).ok());
+    small.ok_or_else(|| format!("must be a whole number from 1 to {}", u32::MAX))
 }
 
 /// Returns a parser of whole numbers from `min` to `max`. Their type must be the type of the
@@ -92,5 +93,19 @@ where
     move |text| {
         let number = text.parse().ok().filter(|number| (min..=max).contains(number));
         number.ok_or_else(|| format!("must be a whole number from {min} to {max}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_accept_thousands() {
+        assert_eq!((count("5k"), small_count("1.5k")), (Ok(5000), Ok(1500)));
+        assert_eq!((count("64"), small_count("64")), (Ok(64), Ok(64)));
+        for invalid in ["0", "-1", "1.5", "x", "5000M"] {
+            assert!(small_count(invalid).is_err(), "{invalid}");
+        }
     }
 }

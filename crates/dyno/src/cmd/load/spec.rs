@@ -44,18 +44,9 @@ pub fn refuse_contradictions(args: &LoadArgs) -> anyhow::Result<()> {
         ));
     }
     let max_streams = dyno_runner::limits::MAX_STREAMS;
-    let counts = [
-        ("--threads", args.threads, u32::MAX),
-        ("--streams", args.streams, max_streams),
-        ("--pipeline", Some(args.pipeline), max_streams),
-    ];
-    for (option, count, max) in counts {
-        match count {
-            Some(0) => return Err(usage_error(format!("{option} 0: must be above 0"))),
-            Some(count) if count > max => {
-                return Err(usage_error(format!("{option} {count}: must be at most {max}")));
-            }
-            _ => {}
+    for (option, count) in [("--streams", args.streams), ("--pipeline", Some(args.pipeline))] {
+        if let Some(count) = count.filter(|count| *count > max_streams) {
+            return Err(usage_error(format!("{option} {count}: must be at most {max_streams}")));
         }
     }
     if !args.resources.is_empty() {
