@@ -24,6 +24,25 @@ pub enum Problem {
     Late(String),
     /// All requests so far got a response, but together they took too long.
     Slow(String),
+    /// dyno had no port, descriptor or memory for a connection, so the server was not asked.
+    NotSent(String),
+}
+
+/// Whether an error of a connection is a shortage at dyno's end, which says nothing about the
+/// server. EAGAIN is not one of them: a read that times out has it, too.
+#[must_use]
+pub fn is_own_shortage(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::EADDRNOTAVAIL
+                | libc::EADDRINUSE
+                | libc::EMFILE
+                | libc::ENFILE
+                | libc::ENOBUFS
+                | libc::ENOMEM
+        )
+    )
 }
 
 impl Problem {
@@ -31,6 +50,7 @@ impl Problem {
     pub(crate) fn from_io(error: &io::Error, during: &str) -> Problem {
         let message = format!("{during}: {}", description::cause(error));
         match error.kind() {
+            _ if is_own_shortage(error) => Problem::NotSent(message),
             io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Problem::Late(message),
             io::ErrorKind::InvalidData | io::ErrorKind::Other => Problem::Wrong(message),
             _ => Problem::Closed(message),
@@ -119,7 +139,7 @@ pub fn result(
         Ok(got) => (true, true, got),
         Err(Problem::Wrong(got)) => (false, true, got),
         Err(Problem::Closed(got)) => (false, load != ServerLoad::Loaded, got),
-        Err(Problem::Late(got) | Problem::Slow(got)) => (false, false, got),
+        Err(Problem::Late(got) | Problem::Slow(got) | Problem::NotSent(got)) => (false, false, got),
     };
     CheckResult {
         name: check.name.clone(),
@@ -233,6 +253,18 @@ mod tests {
         let source = format!("[[checks]]\nname = \"a\"\n{keys}");
         let contract = Contract::parse(Path::new("c.toml"), "c", &source, &|_| unreachable!());
         contract.unwrap().checks.remove(0)
+    }
+
+    #[test]
+    fn shortage_of_dyno_breaks_no_check() {
+        let outcome = |errno| {
+            let error = io::Error::from_raw_os_error(errno);
+            outcome(ServerLoad::Idle, vec![Err(Problem::from_io(&error, "connecting"))])
+        };
+        for errno in [libc::EADDRNOTAVAIL, libc::EMFILE, libc::ENFILE, libc::ENOBUFS] {
+            assert_eq!(outcome(errno), (false, false, 1), "{errno}");
+        }
+        assert_eq!(outcome(libc::ECONNREFUSED), (false, true, 1));
     }
 
     fn client(addr: SocketAddr) -> ProbeClient {

@@ -8,11 +8,13 @@ use std::process::ExitStatus;
 
 use dyno_archive::start::{Failure, FailureKind, Startup};
 use dyno_launch::process::Process;
+use dyno_launch::tool::CommandError;
 use dyno_observer::monotonic_ns;
 use dyno_observer::proc::{self, ListenerOwner};
 
 use crate::client::{BodyRetention, ProbeClient, ProbeResponse};
 use crate::description;
+use crate::exchange::is_own_shortage;
 use crate::limits::{ATTEMPT, COMMAND_POLL, CONNECT, POLL};
 use crate::ports::connect_to_listener;
 
@@ -23,8 +25,8 @@ pub enum ReadySign<'a> {
     Response { client: &'a ProbeClient, path: &'a str, status: Status },
     /// All its ports accept connections.
     Listening,
-    /// A command succeeds. `Err`: its failure, as text.
-    Command(&'a mut dyn FnMut() -> Result<(), String>),
+    /// A command succeeds.
+    Command(&'a mut dyn FnMut() -> Result<(), CommandError>),
 }
 
 /// The statuses of responses from a server that is ready.
@@ -173,13 +175,17 @@ impl Waiting<'_> {
 
     fn wait_for_command(
         &mut self,
-        command: &mut dyn FnMut() -> Result<(), String>,
+        command: &mut dyn FnMut() -> Result<(), CommandError>,
     ) -> Result<ReadyTimes, Failure> {
         loop {
             self.check_interrupt()?;
             let Err(error) = command() else { break };
             if let Some(status) = self.process.exit_status() {
                 return Err(exit_failure(status, " before its command for `ready` succeeded"));
+            }
+            if let CommandError::NotRun(_) = error {
+                let message = format!("its command for `ready` {error}");
+                return Err(Failure { kind: FailureKind::Harness, message });
             }
             if self.is_deadline_over() {
                 return Err(self.never_ready_failure(&format!("its command for `ready` {error}")));
@@ -243,6 +249,10 @@ impl Waiting<'_> {
     /// Returns the failure of a part that did not accept a connection, with the addresses at which
     /// it listens.
     fn never_connected_failure(&mut self, port: u16, error: &io::Error) -> Failure {
+        if is_own_shortage(error) && self.process.exit_status().is_none() {
+            let message = format!("dyno could not connect to port {port}: {error}");
+            return Failure { kind: FailureKind::Harness, message };
+        }
         let listeners = proc::listeners(&self.process.pids());
         self.never_ready_failure(&connect_failure_text(port, error, &listeners))
     }
@@ -381,6 +391,21 @@ mod tests {
             assert_eq!(failure.kind, FailureKind::Harness, "{script}: {failure:?}");
             assert!(failure.message.contains("in use by another program: "), "{failure:?}");
         }
+    }
+
+    #[test]
+    fn ready_command_that_was_not_run_is_harness_failure() {
+        let mut process = start("exec sleep 98756");
+        let mut command = || Err(CommandError::NotRun("no process left".into()));
+        let deadline = Deadline { deadline_ns: 60_000_000_000, is_interrupted: &|| false };
+        let failure = wait(
+            &mut process,
+            ReadySign::Command(&mut command),
+            &[],
+            deadline,
+        );
+        let failure = failure.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Harness, "{failure:?}");
     }
 
     #[test]

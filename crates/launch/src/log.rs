@@ -76,7 +76,7 @@ impl Log {
     /// Erases the secrets from the file, which may outlive the program.
     ///
     /// # Errors
-    /// The file cannot be written. It is empty then.
+    /// The file cannot be truncated, so it keeps the secrets.
     pub fn erase_secrets(&self) -> io::Result<()> {
         self.trim();
         let output = read_end(&self.file, LOG_BYTES);
@@ -86,7 +86,9 @@ impl Log {
         }
         self.file.set_len(0)?;
         // The program has moved the file's position, which dyno shares.
-        self.file.write_all_at(text.as_bytes(), 0)
+        // On a full file system the end of the output is lost, and the secrets are erased.
+        let _ = self.file.write_all_at(text.as_bytes(), 0);
+        Ok(())
     }
 
     /// Text of a part of the output, without the secrets. It may begin or end within one.

@@ -2,6 +2,7 @@
 //! processes that they start are ended with them. Each command runs below a minder, a process that
 //! ends all descendants of the command.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -208,6 +209,28 @@ pub fn duration_text(time: Duration) -> String {
     }
 }
 
+/// Why a server's command did not succeed. The text follows the command's name, and has the last
+/// lines of output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandError {
+    /// dyno could not run it, for example because no process or file was left.
+    NotRun(String),
+    /// It ended with a failure status, or had to be ended.
+    Failed(String),
+    /// The user interrupted dyno.
+    Interrupted,
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CommandError::NotRun(reason) => write!(f, "could not be run ({reason})"),
+            CommandError::Failed(problem) => f.write_str(problem),
+            CommandError::Interrupted => f.write_str("was ended by the user"),
+        }
+    }
+}
+
 /// A command from a server's definition, for example to load or restore its data.
 #[derive(Debug)]
 pub struct ServerCommand {
@@ -223,28 +246,27 @@ impl ServerCommand {
     /// Runs the command. Returns how long it took, in nanoseconds.
     ///
     /// # Errors
-    /// The command failed; the message follows the command's name, and has the last lines of
-    /// output.
-    pub fn run(&self, supervision: &Supervision<'_>) -> Result<u64, String> {
+    /// The command failed, or could not be run.
+    pub fn run(&self, supervision: &Supervision<'_>) -> Result<u64, CommandError> {
         let ServerCommand { command, folder, environment, deadline, network } = self;
-        let log = Log::anonymous(environment.secret_values())
-            .map_err(|error| format!("could not be run ({error})"))?;
+        let not_run = |error: io::Error| CommandError::NotRun(error.to_string());
+        let log = Log::anonymous(environment.secret_values()).map_err(not_run)?;
         let tool = ToolCommand { command, folder, environment, deadline: *deadline };
         let end = network
             .as_server(|| tool.run(&log, supervision, &mut |_| {}))
             .flatten()
-            .map_err(|error| format!("could not be run ({error})"))?;
+            .map_err(not_run)?;
         let problem = match end {
             ToolExit::Ended { status, wall_ns, .. } if status.success() => return Ok(wall_ns),
             ToolExit::Ended { status, .. } => format!("ended with {status}"),
-            ToolExit::Interrupted => "was ended by the user".into(),
+            ToolExit::Interrupted => return Err(CommandError::Interrupted),
             ToolExit::TimedOut => format!("had not ended after {}", duration_text(*deadline)),
             ToolExit::TooMuchOutput => format!("printed more than {OUTPUT_BYTES} bytes"),
         };
-        Err(match log.tail(20) {
+        Err(CommandError::Failed(match log.tail(20) {
             tail if tail.is_empty() => problem,
             tail => format!("{problem}:\n{tail}"),
-        })
+        }))
     }
 }
 
@@ -333,7 +355,7 @@ mod tests {
             network: Network::default(),
         };
         let error = command.run(&supervision).unwrap_err();
-        assert_eq!(error, format!("ended with exit status: 1:\n{expected}"));
+        assert_eq!(error.to_string(), format!("ended with exit status: 1:\n{expected}"));
     }
 
     #[test]

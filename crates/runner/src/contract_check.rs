@@ -98,6 +98,7 @@ fn run_load(spec: &load::LoadSpec, deadline: Instant) -> Result<(), Problem> {
             if details.is_empty() { String::new() } else { format!(": {}", details.join("; ")) };
         let message = format!("{n} of {expected} ended as {}{reason}", outcome.name());
         return Err(match outcome {
+            Outcome::AddressExhausted => Problem::NotSent(message),
             _ if is_late(outcome) => Problem::Late(message),
             _ if outcome.is_completed() || outcome == Outcome::ProtocolError => {
                 Problem::Wrong(message)

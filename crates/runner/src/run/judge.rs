@@ -1,10 +1,13 @@
 //! Finds the reason why a subject has failed, from its exit status, memory kills and responses. The
 //! reason decides whether the failure is a result of the subject or a fault of the machine.
 
+use std::io;
 use std::process::ExitStatus;
 
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
+use dyno_contract::exchange::is_own_shortage;
+use dyno_launch::tool::CommandError;
 use dyno_observer::cgroup::OomKills;
 
 /// The last event of a subject before it is judged.
@@ -26,7 +29,7 @@ pub(super) enum LastEvent<'a> {
 pub(super) fn judge(
     exit_status: Option<ExitStatus>,
     oom_kills: OomKills,
-    response: &Result<(), String>,
+    response: &io::Result<()>,
     event: LastEvent<'_>,
 ) -> Option<Failure> {
     let failure = match event {
@@ -40,7 +43,7 @@ pub(super) fn judge(
 /// Judges a failed check: incorrect responses, or a dead server.
 fn after_check(
     exit_status: Option<ExitStatus>,
-    response: &Result<(), String>,
+    response: &io::Result<()>,
     check: &CheckResult,
 ) -> Failure {
     let message = format!("check {:?}: {}", check.name, check.detail());
@@ -49,20 +52,31 @@ fn after_check(
             kind: FailureKind::Crashed,
             message: format!("its process ended with {status} during the checks: {message}"),
         },
-        None if response.is_err() => Failure {
-            kind: FailureKind::Deaf,
-            message: format!("it runs, but stopped responding during the checks: {message}"),
+        None => match response {
+            Err(error) if is_own_shortage(error) => unknown_response("after a check", error),
+            Err(_) => Failure {
+                kind: FailureKind::Deaf,
+                message: format!("it runs, but stopped responding during the checks: {message}"),
+            },
+            Ok(()) => Failure { kind: FailureKind::IncorrectResponses, message },
         },
-        None => Failure { kind: FailureKind::IncorrectResponses, message },
     }
+}
+
+/// Returns the failure of a test whether a part responds that dyno could not make.
+pub(super) fn unknown_response(when: &str, error: &io::Error) -> Failure {
+    harness(format!("dyno could not connect to test whether it responds {when}: {error}"))
 }
 
 fn after_step(
     exit_status: Option<ExitStatus>,
     oom_kills: OomKills,
-    response: &Result<(), String>,
+    response: &io::Result<()>,
 ) -> Option<Failure> {
     let message = match response {
+        Err(error) if exit_status.is_none() && is_own_shortage(error) => {
+            return Some(unknown_response("after the step", error));
+        }
         Err(error) => format!("it runs, but did not respond to a request after the step: {error}"),
         // A server that lost processes may respond with the others, but breaks its contract.
         Ok(()) if oom_kills.count > 0 => "it still responds".into(),
@@ -100,6 +114,17 @@ pub(super) fn harness(message: String) -> Failure {
     Failure { kind: FailureKind::Harness, message }
 }
 
+/// Returns the failure of a part whose command did not succeed. `kind`: the kind if the command
+/// itself has failed.
+pub(super) fn command_failure(name: &str, error: CommandError, kind: FailureKind) -> Failure {
+    let message = format!("its command for {name} {error}");
+    match error {
+        CommandError::NotRun(_) => harness(message),
+        CommandError::Failed(_) => Failure { kind, message },
+        CommandError::Interrupted => interrupted_failure(),
+    }
+}
+
 /// Returns the failure of a start that the user interrupted.
 pub(super) fn interrupted_failure() -> Failure {
     Failure { kind: FailureKind::Interrupted, message: "the user ended the run".into() }
@@ -121,15 +146,14 @@ mod tests {
         response: Result<(), &str>,
         event: LastEvent<'_>,
     ) -> Option<(FailureKind, String)> {
-        let response = response.map_err(String::from);
+        let response = response.map_err(io::Error::other);
         let oom_kills = OomKills { count: oom_kills, is_limit_reached: true };
         let failure = judge(exit_status.map(ExitStatus::from_raw), oom_kills, &response, event)?;
         Some((failure.kind, failure.message))
     }
 
-    #[test]
-    fn failed_check_is_reported_with_server_state() {
-        let check = CheckResult {
+    fn check_result() -> CheckResult {
+        CheckResult {
             is_lifecycle: false,
             name: "json".into(),
             protocol: Protocol::H1,
@@ -139,7 +163,12 @@ mod tests {
             asked: "GET /json".into(),
             expected: "status 200".into(),
             got: "500".into(),
-        };
+        }
+    }
+
+    #[test]
+    fn failed_check_is_reported_with_server_state() {
+        let check = check_result();
         let check = LastEvent::Check(&check);
         let reason = "check \"json\": asked GET /json; expected status 200; got: 500";
         let killed = "its process ended with signal: 9 (SIGKILL) during the checks";
@@ -183,6 +212,31 @@ mod tests {
     }
 
     #[test]
+    fn shortage_of_dyno_is_harness_failure() {
+        let check = check_result();
+        for event in [LastEvent::Step, LastEvent::Check(&check)] {
+            let judged = |exit_status| {
+                let response = Err(io::Error::from_raw_os_error(libc::EADDRNOTAVAIL));
+                let oom_kills = OomKills { count: 0, is_limit_reached: false };
+                judge(exit_status, oom_kills, &response, event).unwrap()
+            };
+            let failure = judged(None);
+            assert_eq!(failure.kind, FailureKind::Harness, "{failure:?}");
+            assert_eq!(judged(Some(ExitStatus::from_raw(9))).kind, Crashed);
+        }
+    }
+
+    #[test]
+    fn command_that_was_not_run_is_harness_failure() {
+        let failure = |error| command_failure("`seed`", error, FailureKind::DataFailed);
+        assert_eq!(failure(CommandError::NotRun("no memory".into())).kind, FailureKind::Harness);
+        let failed = failure(CommandError::Failed("ended with exit status: 1".into()));
+        assert_eq!(failed.message, "its command for `seed` ended with exit status: 1");
+        assert_eq!(failed.kind, FailureKind::DataFailed);
+        assert_eq!(failure(CommandError::Interrupted).kind, FailureKind::Interrupted);
+    }
+
+    #[test]
     fn server_exit_under_load_is_failure_message() {
         let words = "its process ended with signal: 11 under load";
         let load =
@@ -200,7 +254,7 @@ mod tests {
         };
         for failure in [
             judged(LastEvent::Step, Ok(())),
-            judged(LastEvent::Step, Err("refused".into())),
+            judged(LastEvent::Step, Err(io::Error::other("refused"))),
             judged(LastEvent::Load("its process ended with signal: 9 under load"), Ok(())),
         ] {
             assert_eq!(failure.kind, FailureKind::Harness, "{failure:?}");

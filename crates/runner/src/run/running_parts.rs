@@ -16,7 +16,7 @@ use dyno_archive::trial::CheckResult;
 use dyno_archive::{LoadRecord, Party, Protocol, Sample};
 use dyno_contract::client::{BodyRetention, ProbeClient};
 use dyno_contract::contracts::{Check, protocol_checks};
-use dyno_contract::exchange::ServerLoad;
+use dyno_contract::exchange::{ServerLoad, is_own_shortage};
 use dyno_contract::listener::Listener;
 use dyno_launch::process::Process;
 use dyno_launch::secret_values::SecretValues;
@@ -27,7 +27,9 @@ use dyno_observer::proc::ListenerOwner;
 use dyno_observer::{Files, Reads, Scope, sockets};
 use dyno_subject::definition::Definition;
 
-use super::judge::{LastEvent, judge, memory_first};
+use FailureKind::BackendFailed;
+
+use super::judge::{LastEvent, command_failure, judge, memory_first, unknown_response};
 use crate::contract_check;
 use crate::drops::{self, DropWatch};
 use crate::limits::ALIVE_TIMEOUT;
@@ -96,13 +98,14 @@ impl<'a> Launched<'a> {
 
     /// Resets the data of all back ends.
     pub(super) fn reset(&self, supervision: &Supervision<'_>) -> Result<(), Failure> {
-        let failed = |name: &str, reason: String| Failure {
-            kind: FailureKind::BackendFailed,
-            message: format!("back end {name}: its command for `reset` {reason}"),
+        let failed = |name: &str, error| {
+            let failure = command_failure("`reset`", error, BackendFailed);
+            let message = format!("back end {name}: {}", failure.message);
+            Failure { message, ..failure }
         };
         let mut resets = self.backends.iter().filter_map(|part| Some((part, part.reset.as_ref()?)));
         resets.try_for_each(|(part, reset)| {
-            reset.run(supervision).map_err(|reason| failed(&part.name, reason)).map(drop)
+            reset.run(supervision).map_err(|error| failed(&part.name, error)).map(drop)
         })
     }
 }
@@ -142,12 +145,12 @@ fn silent_backend(
         is_running
             .then(|| part.silence(depth, supervision))
             .flatten()
-            .map(|reason| (part.name.clone(), reason))
+            .map(|failure| (part.name.clone(), failure))
     };
-    let (name, reason) = backends.iter_mut().find_map(silence_failure)?;
-    let consequence = consequence_text(subject_failure);
+    let (name, failure) = backends.iter_mut().find_map(silence_failure)?;
+    let (reason, consequence) = (failure.message, consequence_text(subject_failure));
     let message = format!("back end {name}: it runs, but {reason}{consequence}");
-    Some(Failure { kind: FailureKind::BackendFailed, message })
+    Some(Failure { message, ..failure })
 }
 
 /// Returns the failure of a back end that has exited, or has lost processes for lack of memory.
@@ -272,11 +275,11 @@ impl RunningPart {
     /// the check is waived.
     pub(super) fn failure_after_checks(&mut self, results: &[CheckResult]) -> Option<Failure> {
         let failed = results.iter().find(|check| !check.ok)?;
-        let is_dead = self.process.exit_status().is_some()
-            || self.check_alive(RequiredListeners::Any).is_err();
+        let response = self.check_alive(RequiredListeners::Any);
+        let is_dead = self.process.exit_status().is_some() || response.is_err();
         let shown =
             if is_dead { failed } else { results.iter().find(|check| check.is_broken())? };
-        self.judge(LastEvent::Check(shown))
+        self.judge(&response, LastEvent::Check(shown))
     }
 
     /// Checks that the part still serves after a load. A failure is also added to the load's
@@ -287,7 +290,7 @@ impl RunningPart {
             Some(message) => {
                 judge(None, self.process.oom_kills(), &Ok(()), LastEvent::Load(message))
             }
-            None => self.judge(LastEvent::Step),
+            None => self.judge(&self.check_alive(RequiredListeners::Any), LastEvent::Step),
         };
         let Some(failure) = failure.or_else(|| self.other_listener()) else { return Ok(()) };
         record.server_failure = Some(failure.in_words());
@@ -317,22 +320,21 @@ impl RunningPart {
     }
 
     /// Returns why the part failed. `None`: the part serves.
-    fn judge(&mut self, event: LastEvent<'_>) -> Option<Failure> {
-        let response = self.check_alive(RequiredListeners::Any);
+    fn judge(&mut self, response: &io::Result<()>, event: LastEvent<'_>) -> Option<Failure> {
         // A part without a failure is not waited for.
-        judge(None, self.process.oom_kills(), &response, event)?;
+        judge(None, self.process.oom_kills(), response, event)?;
         let exit_status = self.wait_for_exit();
-        judge(exit_status, self.process.oom_kills(), &response, event)
+        judge(exit_status, self.process.oom_kills(), response, event)
     }
 
     /// Checks whether the part is alive, at negligible cost. `required`: the listeners that have to
     /// respond.
-    fn check_alive(&self, required: RequiredListeners) -> Result<(), String> {
+    fn check_alive(&self, required: RequiredListeners) -> io::Result<()> {
         let connect = |port: &u16| {
             let addr = SocketAddr::from(([127, 0, 0, 1], *port));
             TcpStream::connect_timeout(&addr, ALIVE_TIMEOUT).map(drop)
         };
-        let result = match &self.alive {
+        match &self.alive {
             AliveCheck::Request { path, plain } => {
                 let clients = self.listeners.iter().map(|listener| &listener.client).chain(plain);
                 let mut results = clients.map(|client| send_request(client, path));
@@ -343,25 +345,28 @@ impl RunningPart {
             }
             AliveCheck::Connect(ports) => ports.iter().try_for_each(connect),
             AliveCheck::Command(_) => Ok(()),
-        };
-        result.map_err(|error| error.to_string())
+        }
     }
 
-    /// Returns why the part counts as unresponsive, as the end of a sentence. `None`: the part is
-    /// alive.
-    fn silence(&self, depth: CheckDepth, supervision: &Supervision<'_>) -> Option<String> {
+    /// Returns the failure of a part that is unresponsive, or whose state dyno could not find out,
+    /// with a message that is the end of a sentence. `None`: the part is alive.
+    fn silence(&self, depth: CheckDepth, supervision: &Supervision<'_>) -> Option<Failure> {
         match &self.alive {
-            AliveCheck::Command(command) if depth == CheckDepth::Full => command
-                .run(supervision)
-                .err()
+            AliveCheck::Command(command) if depth == CheckDepth::Full => {
+                let error = command.run(supervision).err()?;
                 // A command that the user interrupted has no result.
-                .filter(|_| supervision.interrupts.count() == 0)
-                .map(|reason| format!("its command for `ready`, run again, {reason}")),
+                (supervision.interrupts.count() == 0)
+                    .then(|| command_failure("`ready`, run again,", error, BackendFailed))
+            }
             AliveCheck::Command(_) => None,
-            AliveCheck::Request { .. } | AliveCheck::Connect(_) => self
-                .check_alive(RequiredListeners::All)
-                .err()
-                .map(|reason| format!("it does not respond: {reason}")),
+            AliveCheck::Request { .. } | AliveCheck::Connect(_) => {
+                let error = self.check_alive(RequiredListeners::All).err()?;
+                let message = format!("it does not respond: {error}");
+                Some(match is_own_shortage(&error) {
+                    true => unknown_response("now", &error),
+                    false => Failure { kind: BackendFailed, message },
+                })
+            }
         }
     }
 
@@ -387,12 +392,18 @@ fn send_request(client: &ProbeClient, path: &str) -> io::Result<()> {
     }
 }
 
-/// Makes attempts until one succeeds. `Err`: all failed, with the first error.
-fn first_success(mut attempts: impl Iterator<Item = io::Result<()>>) -> io::Result<()> {
-    match attempts.next() {
-        Some(Err(error)) if !attempts.any(|attempt| attempt.is_ok()) => Err(error),
-        _ => Ok(()),
+/// Makes attempts until one succeeds. `Err`: all failed, with the first error. A shortage at dyno's
+/// end goes first, because an attempt without it may have succeeded.
+fn first_success(attempts: impl Iterator<Item = io::Result<()>>) -> io::Result<()> {
+    let mut first = Ok(());
+    for attempt in attempts {
+        match attempt {
+            Ok(()) => return Ok(()),
+            Err(error) if first.is_ok() || is_own_shortage(&error) => first = Err(error),
+            Err(_) => {}
+        }
     }
+    first
 }
 
 /// The processes of a start while it is loaded.

@@ -38,7 +38,7 @@ use dyno_subject::definition::{CommandSpec, Definition, FileSpec, Nanoseconds, R
 use dyno_subject::limits::TEMPLATE_BYTES;
 use dyno_subject::placeholders::{PROFILE_NAMES, Placeholders};
 
-use super::judge::{harness, interrupted_failure, memory_first};
+use super::judge::{command_failure, harness, interrupted_failure, memory_first};
 use super::ports::Ports;
 use super::running_parts::{AliveCheck, CheckedListener, RunningPart};
 use super::{RunEvent, Runner};
@@ -297,10 +297,7 @@ impl Runner<'_> {
         match command.run(&self.supervision()) {
             Ok(took_ns) => Ok(Some(took_ns)),
             Err(_) if self.interrupts.count() > 0 => Err(interrupted_failure()),
-            Err(reason) => {
-                let message = format!("its command for `seed` {reason}");
-                Err(Failure { kind: FailureKind::DataFailed, message })
-            }
+            Err(error) => Err(command_failure("`seed`", error, FailureKind::DataFailed)),
         }
     }
 
