@@ -25,8 +25,8 @@ pub enum ReadySign<'a> {
     Response { client: &'a ProbeClient, path: &'a str, status: Status },
     /// All its ports accept connections.
     Listening,
-    /// A command succeeds.
-    Command(&'a mut dyn FnMut() -> Result<(), CommandError>),
+    /// A command succeeds, and then all ports accept connections, unless the part refuses them.
+    Command { run: &'a mut dyn FnMut() -> Result<(), CommandError>, refuses: bool },
 }
 
 /// The statuses of responses from a server that is ready.
@@ -101,10 +101,12 @@ fn wait_until_ready(
             waiting.wait_for_response(client, path, status)?
         }
         ReadySign::Listening => waiting.wait_for_ports(ports)?,
-        ReadySign::Command(command) => waiting.wait_for_command(command)?,
+        ReadySign::Command { run, refuses } => {
+            waiting.wait_for_command(run, if refuses { &[] } else { ports })?
+        }
     };
     let request_port = times.request_addr.map(|addr| addr.port());
-    // A server with a command as its sign may have no listener.
+    // After a command the ports have been checked.
     let others =
         ports.iter().filter(|port| Some(**port) != request_port && times.listening_ns.is_some());
     for &port in others {
@@ -176,6 +178,7 @@ impl Waiting<'_> {
     fn wait_for_command(
         &mut self,
         command: &mut dyn FnMut() -> Result<(), CommandError>,
+        ports: &[u16],
     ) -> Result<ReadyTimes, Failure> {
         loop {
             self.check_interrupt()?;
@@ -191,6 +194,9 @@ impl Waiting<'_> {
                 return Err(self.never_ready_failure(&format!("its command for `ready` {error}")));
             }
             std::thread::sleep(COMMAND_POLL);
+        }
+        for &port in ports {
+            self.connect(local(port))?;
         }
         // The time includes the run time of the command, some milliseconds.
         Ok(ReadyTimes {
@@ -400,12 +406,28 @@ mod tests {
         let deadline = Deadline { deadline_ns: 60_000_000_000, is_interrupted: &|| false };
         let failure = wait(
             &mut process,
-            ReadySign::Command(&mut command),
+            ReadySign::Command { run: &mut command, refuses: false },
             &[],
             deadline,
         );
         let failure = failure.unwrap_err();
         assert_eq!(failure.kind, FailureKind::Harness, "{failure:?}");
+    }
+
+    #[test]
+    fn ready_command_needs_listener_unless_refused() {
+        let mut process = start("exec sleep 98757");
+        // Nothing listens at a port that was just closed.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut ready = |refuses| {
+            let sign = ReadySign::Command { run: &mut || Ok(()), refuses };
+            let deadline = Deadline { deadline_ns: 0, is_interrupted: &|| false };
+            wait(&mut process, sign, &[port], deadline)
+        };
+        assert!(ready(true).is_ok());
+        let failure = ready(false).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::NeverReady, "{failure:?}");
+        assert!(failure.message.contains("nothing listened on port"), "{failure:?}");
     }
 
     #[test]

@@ -345,7 +345,7 @@ impl Runner<'_> {
             ReadyBy::Command(text) => {
                 command = ready_command(text, deadline_ns, settings).map_err(harness)?;
                 attempt = || command.run(&supervision).map(drop);
-                ready::ReadySign::Command(&mut attempt)
+                ready::ReadySign::Command { run: &mut attempt, refuses: definition.refuses }
             }
         };
         let ready = ready::wait(process, sign, &ports_used, patience);
