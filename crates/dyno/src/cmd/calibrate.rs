@@ -38,7 +38,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let placement = calibrate::placement(&dyno_launch::allowed_cpus());
     let measurements = calibrate::measurements(args.duration.0);
     let create_archive = |folder: &PathBuf| {
-        super::create_archive(folder, &calibrate::plan(&measurements, &placement))
+        super::create_archive("--save", folder, &calibrate::plan(&measurements, &placement))
     };
     let archive = args.save.as_ref().map(create_archive).transpose()?;
     let interrupts =

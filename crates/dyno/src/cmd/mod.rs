@@ -143,10 +143,10 @@ fn cache_folder(requested: Option<&Path>) -> anyhow::Result<PathBuf> {
     }
     let folder = this_machine::default_cache_folder();
     dyno_launch::folder::make_private(&folder).map_err(|error| {
-        anyhow::anyhow!(
+        usage_error(format!(
             "{}: cannot be used for builds: {error}\nhint: name another folder with --cache",
             folder.display()
-        )
+        ))
     })?;
     Ok(folder)
 }
@@ -171,16 +171,33 @@ fn open_run(path: &Path) -> anyhow::Result<RunDir> {
 
 /// Creates the archive for `--save`. Called before the load, so that a load is not wasted on an
 /// unwritable folder.
-fn create_archive(folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
-    RunDir::create_among(folder, header(plan)).and_then(RunDir::lock).map_err(|error| {
-        let is_out_of_space = matches!(&error, ArchiveError::Write { source, .. }
-            if is_out_of_space(source.kind()));
-        let error = anyhow::Error::new(error);
-        match is_out_of_space {
-            true => error.context("--save"),
-            false => usage_error(format!("--save {error:#}\nhint: name another folder")),
-        }
-    })
+fn create_archive(option: &str, folder: &Path, plan: &Plan) -> anyhow::Result<RunDir> {
+    RunDir::create_among(folder, header(plan))
+        .and_then(RunDir::lock)
+        .map_err(|error| archive_folder_error(option, error))
+}
+
+/// Creates the folder of archives that `option` names, and checks that an archive can be created in
+/// it. Called before work that takes long.
+fn check_archive_folder(option: &str, folder: &Path) -> anyhow::Result<()> {
+    let test = folder.join(format!(".dyno-{}", std::process::id()));
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::create_dir(&test))
+        .and_then(|()| std::fs::remove_dir(&test))
+        .map_err(|source| {
+            archive_folder_error(option, ArchiveError::Write { path: folder.into(), source })
+        })
+}
+
+/// Returns the error of a folder of archives that cannot be used. A full disk is no usage error.
+fn archive_folder_error(option: &str, error: ArchiveError) -> anyhow::Error {
+    let is_out_of_space = matches!(&error, ArchiveError::Write { source, .. }
+        if is_out_of_space(source.kind()));
+    let error = anyhow::Error::new(error);
+    match is_out_of_space {
+        true => error.context(option.to_string()),
+        false => usage_error(format!("{option} {error:#}\nhint: name another folder")),
+    }
 }
 
 /// Whether a write failed because of the machine, and not because of the path.
@@ -241,6 +258,21 @@ fn command_line() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unusable_archive_folder_is_usage_error() {
+        let root = tempfile::tempdir().unwrap();
+        let (file, folder) = (root.path().join("file"), root.path().join("a/b"));
+        std::fs::write(&file, "").unwrap();
+        let error = check_archive_folder("--runs", &file).unwrap_err();
+        assert!(error.is::<crate::exit::BadInput>(), "{error:?}");
+        assert!(error.to_string().starts_with("--runs "), "{error}");
+        check_archive_folder("--runs", &folder).unwrap();
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        let full = ErrorKind::StorageFull.into();
+        let error = ArchiveError::Write { path: folder, source: full };
+        assert!(!archive_folder_error("--runs", error).is::<crate::exit::BadInput>());
+    }
 
     #[test]
     fn folder_name_of_any_suite_is_safe() {

@@ -199,10 +199,11 @@ impl<'a> RunContext<'a> {
         let mut planned = self.plan(suite, overrides, supervision)?;
         // Absolute, because the run may be resumed from another folder.
         planned.plan.suite.path = std::path::absolute(self.path)?.display().to_string();
+        super::check_archive_folder("--runs", self.runs)?;
         let builds = build_all(&mut planned, self.cache, supervision, progress)?;
         planned.plan.remove_unavailable_from_duet();
         before_start(&planned.plan)?;
-        let dir = RunDir::create_among(self.runs, super::header(&planned.plan))?.lock()?;
+        let dir = super::create_archive("--runs", self.runs, &planned.plan)?;
         Ok((planned, builds, dir))
     }
 

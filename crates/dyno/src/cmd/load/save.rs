@@ -15,7 +15,7 @@ pub struct SavedLoad(RunDir);
 impl SavedLoad {
     /// Creates the folder before the load, so that a load is not wasted on an unwritable folder.
     pub fn begin(folder: &Path, plan: &Plan) -> anyhow::Result<SavedLoad> {
-        crate::cmd::create_archive(folder, plan).map(SavedLoad)
+        crate::cmd::create_archive("--save", folder, plan).map(SavedLoad)
     }
 
     /// Writes the end of the load, its measurements, and the ceiling that its result quotes.
