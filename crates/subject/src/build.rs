@@ -15,7 +15,7 @@ use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::{self, ToolCommand, ToolExit, ToolOutput};
 use serde::{Deserialize, Serialize};
 
-use crate::definition::{BuildSpec, Definition};
+use crate::definition::{BuildSpec, Definition, Require};
 use crate::key::PartsHash;
 use crate::limits::{COPIES, LOCK_POLL};
 use crate::paths::{self, EntryKind, FolderEntry};
@@ -298,6 +298,14 @@ pub fn placeholders(definition: &Definition, out: &Path) -> Placeholders {
     ])
 }
 
+/// Returns the command that tests a requirement. It is run before the build, so it has no `{out}`.
+pub(crate) fn requirement_test(
+    definition: &Definition,
+    require: &Require,
+) -> Result<String, String> {
+    placeholders(definition, Path::new("")).fill_command(&require.test)
+}
+
 /// Returns the version of the server: the first line that its command prints.
 #[must_use]
 pub fn version(
@@ -365,8 +373,10 @@ fn key_without_inputs(
     let version = definition.version.as_ref().filter(|version| !version.command.contains("{out}"));
     let fill = |command: &str| placeholders(definition, Path::new("")).fill_command(command);
     let version = version.map(|v| Ok::<_, String>((fill(&v.command)?, v.deadline))).transpose()?;
-    let requires =
-        definition.requires.iter().map(|require| (require.test.clone(), require.deadline));
+    let requires = definition.requires.iter();
+    let requires = requires
+        .map(|require| Ok((requirement_test(definition, require)?, require.deadline)))
+        .collect::<Result<Vec<_>, String>>()?;
     for (command, deadline) in version.into_iter().chain(requires) {
         match definition.query_tool(&command, deadline, supervision) {
             ToolOutput::Ended { output, .. } => {

@@ -480,10 +480,12 @@ fn read_requires(keys: &mut Keys<'_>) -> Vec<Require> {
             keys.take_required::<String>("test"),
             keys.take_required("hint"),
         );
-        if test.as_ref().is_some_and(|test| test.contains('\0')) {
+        check_text(&keys, "test", test.as_deref(), PlaceholderScope::Query);
+        if test.as_deref().is_some_and(|test| placeholders::names(test).any(|name| name == "out")) {
             keys.add(mistake(
                 "test",
-                "has a NUL, which cannot be passed to a program (execve(2))\nhint: remove it",
+                "`{out}` is not known: a requirement is tested before the build\nhint: test it \
+                 without the build's results, or let the build fail",
             ));
         }
         let debian = keys.optional("debian");

@@ -9,6 +9,7 @@ use dyno_launch::supervision::Supervision;
 use dyno_launch::tool::ToolOutput;
 
 use super::{Definition, Require};
+use crate::build;
 
 /// Runs the tests of requirements, each once. Variants share the tests of their subject, and some
 /// tests take a second.
@@ -59,15 +60,19 @@ impl<'a> Prerequisites<'a> {
     }
 
     fn run_test(&self, definition: &Definition, require: &Require) -> ToolOutput {
+        let command = match build::requirement_test(definition, require) {
+            Ok(command) => command,
+            Err(reason) => return ToolOutput::Unfinished(format!("cannot be run: {reason}")),
+        };
         let test = RequirementTest {
-            command: require.test.clone(),
+            command,
             folder: definition.folder.clone(),
             environment: definition.tool_environment(),
         };
         if let Some(result) = self.results.borrow().get(&test) {
             return result.clone();
         }
-        let result = definition.query_tool(&require.test, require.deadline, self.supervision);
+        let result = definition.query_tool(&test.command, require.deadline, self.supervision);
         self.results.borrow_mut().insert(test, result.clone());
         result
     }
@@ -79,6 +84,28 @@ mod tests {
     use dyno_launch::supervision::Interrupts;
 
     use super::*;
+
+    #[test]
+    fn placeholders_of_test_are_filled() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("x");
+        std::fs::create_dir(&folder).unwrap();
+        let read = |test: &str| {
+            let file = format!(
+                "language = \"C\"\nprotocols = [\"h1\"]\n[[requires]]\nname = \"tool\"\ntest = \
+                 {test:?}\nhint = \"Get it.\"\n[start]\ncommand = [\"x\", \"{{port}}\"]\n"
+            );
+            std::fs::write(folder.join("subject.toml"), file).unwrap();
+            Definition::read(&folder)
+        };
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let definition = read("test -f {dir}/subject.toml && test {{dir}} = '{'dir'}'").unwrap();
+        assert_eq!(Prerequisites::new(&supervision).unmet_need(&definition), None);
+        for (test, problem) in [("ls {dri}", "{dri}"), ("{out}/server -v", "before the build")] {
+            assert!(read(test).unwrap_err().to_string().contains(problem), "{test}");
+        }
+    }
 
     #[test]
     fn shared_test_of_variants_runs_once() {
