@@ -155,9 +155,12 @@ fn mount_point(line: &[u8]) -> Option<PathBuf> {
 fn owner(name: &str) -> Option<u32> {
     let (owner, rest) = name.strip_prefix("dyno-")?.split_once('-')?;
     let (kind, random) = rest.rsplit_once('-')?;
-    let is_random =
-        random.len() == RANDOM_CHARS && random.bytes().all(|b| b.is_ascii_alphanumeric());
-    if is_random && !kind.is_empty() { owner.parse().ok() } else { None }
+    if is_random_part(random) && !kind.is_empty() { owner.parse().ok() } else { None }
+}
+
+/// Whether a text has the form of the random part of a folder's name.
+pub(crate) fn is_random_part(text: &str) -> bool {
+    text.len() == RANDOM_CHARS && text.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
 /// Creates a permanent folder with its missing parents. Programs that are built there are run

@@ -5,13 +5,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::folder;
 use crate::limits::{CREATE_ATTEMPTS, GROUP_CHECK_INTERVAL};
 use crate::lock;
 
 /// Kind of the processes in a group that dyno has created, with the PID of the dyno process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GroupOwner {
-    /// Processes of a subject: `dyno-PID-START-…`. dyno ends them.
+    /// Processes of a subject: `dyno-PID-START-RANDOM`. dyno ends them, so a group of another
+    /// program must not have such a name by chance, such as `dyno-2024-11`.
     Subject(u32),
     /// Processes of the user: `dyno-PID-self-…`. dyno must not end them.
     Neighbours(u32),
@@ -24,8 +26,9 @@ impl GroupOwner {
         if rest == "self" || rest.starts_with("self-") {
             return Some(GroupOwner::Neighbours(pid));
         }
-        let start = rest.split('-').next()?;
-        start.parse::<usize>().ok().map(|_| GroupOwner::Subject(pid))
+        let (start, random) = rest.split_once('-')?;
+        let is_start = start.parse::<usize>().is_ok() && folder::is_random_part(random);
+        is_start.then_some(GroupOwner::Subject(pid))
     }
 
     /// PID of the dyno process that created the group.
@@ -75,13 +78,17 @@ mod tests {
 
     #[test]
     fn group_owner_is_parsed_from_name() {
-        assert_eq!(GroupOwner::from_name("dyno-17-3"), Some(GroupOwner::Subject(17)));
-        assert_eq!(GroupOwner::from_name("dyno-17-3-x7Yz"), Some(GroupOwner::Subject(17)));
+        let subject = GroupOwner::from_name("dyno-17-3-x7YzabcdEF09");
+        assert_eq!(subject, Some(GroupOwner::Subject(17)));
         assert_eq!(GroupOwner::from_name("dyno-17-self"), Some(GroupOwner::Neighbours(17)));
         assert_eq!(GroupOwner::from_name("dyno-17-self-9a"), Some(GroupOwner::Neighbours(17)));
         for other in [
             "dynamo-17-3",
             "dyno-17",
+            "dyno-2024-11",
+            "dyno-2024-11-30",
+            "dyno-17-3-x7YzabcdEF09-2",
+            "dyno-17-x-x7YzabcdEF09",
             "dyno-x-3",
             "dyno-17-selfish",
             "dyno-17-probe",

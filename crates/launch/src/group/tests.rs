@@ -53,7 +53,7 @@ fn controllers_mounted_together_share_one_folder() {
     for file in ["cpuset.cpus", "cpuset.mems"] {
         fs::write(root.path().join("cpuset").join(file), "0").unwrap();
     }
-    let name = format!("dyno-{}-9-together", std::process::id());
+    let name = format!("dyno-{}-9-abcdefgh9tog", std::process::id());
     let group = groups.make(&name).unwrap();
     let controllers: Vec<&str> = group.v1.keys().map(String::as_str).collect();
     assert_eq!(controllers, ["cpu", "cpuacct", "cpuset"]);
@@ -70,7 +70,7 @@ fn failed_creation_removes_earlier_folders() {
     let root = tempfile::tempdir().unwrap();
     // The parent has no `cpuset.cpus` to copy, so the last controller fails.
     let groups = groups_in(root.path());
-    let name = format!("dyno-{}-9-failed", std::process::id());
+    let name = format!("dyno-{}-9-abcdefghfail", std::process::id());
     groups.make(&name).unwrap_err();
     assert!(groups.folders(&name).iter().all(|folder| !folder.exists()));
 }
@@ -83,7 +83,7 @@ fn groups_that_subject_creates_are_removed_with_it() {
         not_run(&format!("control groups below a subject's: {reason}"));
         return;
     }
-    let name = format!("dyno-{}-7-below", std::process::id());
+    let name = format!("dyno-{}-7-abcdefgbelow", std::process::id());
     let group = groups.make(&name).unwrap();
     let procs_files =
         group.folders().map(|f| sys::ChildSetup::procs_file(&f.join("cgroup.procs"))).collect();
@@ -119,14 +119,14 @@ fn removal_failure_is_reported() {
     let v2 = V2 { folder: base.path().into(), controllers: vec!["cpu".into()] };
     let layout = Layout { v2: Some(v2), ..Layout::default() };
     let groups = Groups { layout, availability: Ok(()), _changes: GroupChanges::default() };
-    let group = groups.make(&format!("dyno-{}-3-abc", std::process::id())).unwrap();
+    let group = groups.make(&format!("dyno-{}-3-abcdefghijkl", std::process::id())).unwrap();
     let below = group.v2.as_ref().unwrap().join("below");
     fs::create_dir(&below).unwrap();
     // Makes the removal of the folder fail, as a process would in a real group.
     fs::write(below.join("file"), "").unwrap();
     assert!(!destroy(&group, 2 * GROUP_CHECK_INTERVAL));
     let text = groups.remaining_groups_text(3).unwrap();
-    assert!(text.contains("cannot be removed: ") && text.contains("-3-abc"), "{text}");
+    assert!(text.contains("cannot be removed: ") && text.contains("-3-abcdefghijkl"), "{text}");
     assert_eq!(groups.remaining_groups_text(33), None);
     fs::remove_file(below.join("file")).unwrap();
     assert!(destroy(&group, GROUP_REMOVAL));
@@ -277,7 +277,7 @@ fn sweep_ends_subjects_and_moves_neighbours_back() {
     fs::create_dir(&moved).unwrap();
     move_all(&group.v2.folder, &moved);
     write_controllers(&group.v2.folder, '+', std::slice::from_ref(&group.controller)).unwrap();
-    let subject = group.v2.folder.join("dyno-4194999-0-abc");
+    let subject = group.v2.folder.join("dyno-4194999-0-abcdefghijkl");
     // The subject had created a group below its own.
     let below = subject.join("below");
     fs::create_dir_all(&below).unwrap();
@@ -307,7 +307,7 @@ fn groups_of_running_dyno_are_kept() {
     prepare(&mut group.v2, &[&controller], &mut changes, &guard).unwrap();
     // The other dyno process is in another PID namespace: no process here has its PID, but its lock
     // is held.
-    let other = group.v2.folder.join("dyno-4194999-0-abc");
+    let other = group.v2.folder.join("dyno-4194999-0-abcdefghijkl");
     fs::create_dir(&other).unwrap();
     let lock = fs::File::open(&other).unwrap();
     lock.lock().unwrap();
