@@ -109,6 +109,10 @@ impl Builder<'_> {
         let version = built.as_ref().ok();
         let version =
             version.and_then(|built| build::version(definition, &built.out, self.supervision));
+        // A version that an interrupted command did not print differs when the run is resumed.
+        if self.supervision.interrupts.count() > 0 {
+            return Err(Interrupted);
+        }
         Ok(match built {
             Ok(built) => BuildOutcome { built: Some(built), version, failed: None },
             Err(reason) => BuildOutcome { failed: Some(reason), ..BuildOutcome::default() },
@@ -146,3 +150,31 @@ pub fn include_with_backends(plan: &mut Plan) -> Vec<usize> {
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("interrupted before the first server was started, so nothing is saved")]
 pub struct Interrupted;
+
+#[cfg(test)]
+mod tests {
+    use dyno_launch::guard::Guard;
+    use dyno_launch::supervision::Interrupts;
+    use dyno_subject::definition::Role;
+
+    use super::*;
+
+    #[test]
+    fn interrupted_version_command_ends_preparation() {
+        let root = tempfile::tempdir().unwrap();
+        let source = "name = \"x\"\ntitle = \"X\"\nlanguage = \"C\"\nprotocols = [\"h1\"]\n\
+                      [version]\ncommand = \"echo 1\"\n[start]\ncommand = [\"x\", \"{port}\"]\n";
+        let definition = Definition::parse(&root.path().join("x"), Role::Subject, source).unwrap();
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        // The version command follows this event.
+        let mut on_event = |event: RunEvent<'_>| {
+            if let RunEvent::Built { .. } = event {
+                interrupts.raise();
+            }
+        };
+        let on_event: &mut dyn FnMut(RunEvent<'_>) = &mut on_event;
+        let mut builder = Builder { cache: root.path(), supervision: &supervision, on_event };
+        assert!(builder.build("x", &definition, false).is_err());
+    }
+}
