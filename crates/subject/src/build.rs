@@ -70,24 +70,20 @@ pub fn build(
     recipe.build(&cache)
 }
 
-/// Removes the build caches of a definition whose folder will not exist again. `inputs`: the key of
-/// its build, whose artefact is useless if it depends on the path of the folder.
-pub fn remove_caches(definition: &Definition, inputs: Option<&str>, cache: &Path) {
+/// Removes the build caches of a definition whose folder will not exist again.
+pub fn remove_caches(definition: &Definition, cache: &Path) {
     // A folder that cannot be removed only wastes space.
     for folder in build_folders(definition, cache) {
         drop(folder::remove(&folder));
     }
-    let depends_on_path = definition.build.as_ref().is_some_and(uses_own_folder);
-    if let Some(inputs) = inputs.filter(|_| depends_on_path).and_then(|inputs| inputs.get(..16)) {
-        drop(folder::remove(&cache.join(&definition.name).join(inputs)));
-    }
 }
 
-/// Returns the folders in the cache for a definition's folder: the folder of `{cache}`, and the
-/// folder of a subject without a build.
+/// Returns the folders in the cache for a definition's folder: the folder of `{cache}`, the folder
+/// of a subject without a build, and the folder of builds that depend on the path of that folder.
 #[must_use]
-pub fn build_folders(definition: &Definition, cache: &Path) -> [PathBuf; 2] {
-    ["kept", "none"].map(|kind| build_folder(kind, definition, &cache.join(&definition.name)))
+pub fn build_folders(definition: &Definition, cache: &Path) -> [PathBuf; 3] {
+    ["kept", "none", "own"]
+        .map(|kind| build_folder(kind, definition, &cache.join(&definition.name)))
 }
 
 /// Returns a folder in the cache for a definition's folder. `cache`: the folder for subjects with
@@ -130,7 +126,10 @@ impl Recipe<'_> {
         let without_inputs = key_without_inputs(self.definition, self.spec, self.supervision)?;
         for _ in 0..COPIES {
             let inputs = self.key(without_inputs.clone())?;
-            let folder = BuildFolder(cache.join(&inputs[..16]));
+            let folder = BuildFolder(match uses_own_folder(self.spec) {
+                true => build_folder("own", self.definition, cache).join(&inputs[..16]),
+                false => cache.join(&inputs[..16]),
+            });
             if let Some(receipt) = read_receipt(&folder.receipt()) {
                 return Ok(Built {
                     out: folder.out(),

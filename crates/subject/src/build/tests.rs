@@ -173,6 +173,20 @@ fn cache_folder_is_shared_by_builds_of_subject() {
 }
 
 #[test]
+fn removed_caches_include_failed_build_of_own_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let cache = root.path().join("cache");
+    for ending in ["", "; exit 1"] {
+        let definition = subject(root.path(), &format!("cp {{dir}}/in.txt {{out}}/{ending}"));
+        let built = build(&definition, &cache);
+        assert_eq!(built.is_ok(), ending.is_empty(), "{built:?}");
+        remove_caches(&definition, &cache);
+        let left = fs::read_dir(cache.join("x")).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["lock"]);
+    }
+}
+
+#[test]
 fn subjects_without_build_have_separate_folders() {
     let root = tempfile::tempdir().unwrap();
     let definition = Definition { build: None, ..subject(root.path(), "true") };

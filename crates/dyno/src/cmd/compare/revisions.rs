@@ -60,7 +60,7 @@ pub(super) fn run(
         Repository::from_subject(&entry.name, &folders, &supervision).map_err(revision_error)?;
     let mut trees = WorkTrees::new(&repository, &guard)?;
     let revised = check_out(args, &repository, &mut trees, &folders, &supervision)?;
-    let mut temporary_builds = TemporaryBuilds::new(&revised, &entry, &cache, &guard);
+    let _temporary_builds = TemporaryBuilds::new(&revised, &entry, &cache, &guard);
     let is_changed = is_folder_changed(&repository, &revised, &supervision)?;
     let names: Vec<String> = revised.iter().map(|revised| revised.revision.name.clone()).collect();
     let across = suite.across(&AcrossRevisions { index: entry.index, revised })?;
@@ -74,7 +74,6 @@ pub(super) fn run(
     };
     let (planned, builds, dir) =
         context.begin(across, &overrides, &supervision, &mut progress, &check)?;
-    temporary_builds.record_builds(&planned.plan);
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress)?;
     progress.end();
     write_comparison(args, comparison_options, &dir, ended)
@@ -201,17 +200,9 @@ fn add_inputs(inputs: &mut Inputs, path: &Path, suite: &SuiteFile, folders: &Fol
 /// Cached builds of temporary work trees. They are removed on drop, or by the guard.
 struct TemporaryBuilds<'a> {
     /// Definitions of the servers in temporary work trees.
-    servers: Vec<TemporaryServer>,
+    servers: Vec<Definition>,
     cache: &'a Path,
     guard: &'a Guard,
-}
-
-struct TemporaryServer {
-    definition: Definition,
-    /// Index among the revisions.
-    index: usize,
-    /// Hash of the inputs of its build.
-    inputs: Option<String>,
 }
 
 impl<'a> TemporaryBuilds<'a> {
@@ -221,39 +212,22 @@ impl<'a> TemporaryBuilds<'a> {
         cache: &'a Path,
         guard: &'a Guard,
     ) -> TemporaryBuilds<'a> {
-        let is_temporary =
-            |(_, revised): &(usize, &RevisionFolders)| revised.revision.commit.is_some();
-        let servers =
-            revised.iter().enumerate().filter(is_temporary).filter_map(|(index, revised)| {
-                let definition = revised.folders.subject(&entry.name).ok()?;
-                let definition = match &entry.variant {
-                    Some(variant) => definition.with_variant(variant).ok()?,
-                    None => definition,
-                };
-                Some(TemporaryServer { definition, index, inputs: None })
-            });
+        let temporary = revised.iter().filter(|revised| revised.revision.commit.is_some());
+        let servers = temporary.filter_map(|revised| revised.folders.subject(&entry.name).ok());
         let builds = TemporaryBuilds { servers: servers.collect(), cache, guard };
         builds.folders().for_each(|folder| guard.watch_folder(&folder));
         builds
     }
 
     fn folders(&self) -> impl Iterator<Item = PathBuf> {
-        self.servers.iter().flat_map(|server| build::build_folders(&server.definition, self.cache))
-    }
-
-    /// Records the hash of the inputs of each build from a plan.
-    fn record_builds(&mut self, plan: &Plan) {
-        for server in &mut self.servers {
-            let built = plan.subjects.get(server.index).and_then(|subject| subject.build.as_ref());
-            server.inputs = built.map(|build| build.inputs.clone());
-        }
+        self.servers.iter().flat_map(|server| build::build_folders(server, self.cache))
     }
 }
 
 impl Drop for TemporaryBuilds<'_> {
     fn drop(&mut self) {
         for server in &self.servers {
-            build::remove_caches(&server.definition, server.inputs.as_deref(), self.cache);
+            build::remove_caches(server, self.cache);
         }
         self.folders().for_each(|folder| self.guard.forget_folder(&folder));
     }
