@@ -39,7 +39,7 @@ pub struct Groups {
     /// Whether groups can be created here. `Err`: the reason why not.
     availability: Result<(), String>,
     /// Changes of dyno's own v2 group, which are undone on drop.
-    _changes: GroupChanges,
+    changes: GroupChanges,
 }
 
 impl Groups {
@@ -54,13 +54,26 @@ impl Groups {
             (CgroupVersion::V1, None | Some(_)) => check_permission(&layout),
             _ => Err("no control group with the cpu and memory controllers is mounted".into()),
         };
-        Groups { layout, availability, _changes: changes }
+        Groups { layout, availability, changes: changes }
     }
 
     /// Reason why groups cannot be created here. `None`: groups can be created.
     #[must_use]
     pub fn unavailable_reason(&self) -> Option<&str> {
         self.availability.as_ref().err().map(String::as_str)
+    }
+
+    /// Explains that limits which could be set at the beginning no longer can. `None`: they can.
+    #[must_use]
+    pub fn lost_controllers_text(&self) -> Option<String> {
+        let lost = self.changes.lost_controllers();
+        (self.availability.is_ok() && !lost.is_empty()).then(|| {
+            format!(
+                "its limits cannot be set, because another program has disabled the controllers \
+                 {} of control groups since this run began",
+                lost.join(", ")
+            )
+        })
     }
 
     /// Folders that a group of this name will have.
@@ -151,7 +164,8 @@ fn sweep<'a>(bases: impl Iterator<Item = &'a Path>) {
         let Some(lock) = lock::seize(owner.pid(), &folder) else { continue };
         locks.push(lock);
         match owner {
-            GroupOwner::Subject(_) => subjects.push(folder),
+            // A marker has no processes, so it is removed in the same way.
+            GroupOwner::Subject(_) | GroupOwner::Marker(_) => subjects.push(folder),
             GroupOwner::Neighbours(_) => neighbours.push(folder),
         }
     }

@@ -5,9 +5,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use dyno_observer::monotonic_ns;
+
 use crate::folder;
 use crate::limits::{CREATE_ATTEMPTS, GROUP_CHECK_INTERVAL};
 use crate::lock;
+
+/// Beginning of a marker's name, after the PID.
+const MARKER: &str = "user-";
 
 /// Kind of the processes in a group that dyno has created, with the PID of the dyno process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +22,8 @@ pub(super) enum GroupOwner {
     Subject(u32),
     /// Processes of the user: `dyno-PID-self-…`. dyno must not end them.
     Neighbours(u32),
+    /// No processes: `dyno-PID-user-…` shows that a dyno process uses the groups in the folder.
+    Marker(u32),
 }
 
 impl GroupOwner {
@@ -26,6 +33,9 @@ impl GroupOwner {
         if rest == "self" || rest.starts_with("self-") {
             return Some(GroupOwner::Neighbours(pid));
         }
+        if rest.starts_with(MARKER) {
+            return Some(GroupOwner::Marker(pid));
+        }
         let (start, random) = rest.split_once('-')?;
         let is_start = start.parse::<usize>().is_ok() && folder::is_random_part(random);
         is_start.then_some(GroupOwner::Subject(pid))
@@ -34,9 +44,25 @@ impl GroupOwner {
     /// PID of the dyno process that created the group.
     pub(super) const fn pid(self) -> u32 {
         match self {
-            GroupOwner::Subject(pid) | GroupOwner::Neighbours(pid) => pid,
+            GroupOwner::Subject(pid) | GroupOwner::Neighbours(pid) | GroupOwner::Marker(pid) => pid,
         }
     }
+}
+
+/// Returns the name of a new marker. `controllers`: those that dyno processes have enabled. The
+/// last one of the processes disables them.
+pub(super) fn marker_name(controllers: &[String]) -> String {
+    // The instant makes the name unique, as PIDs of two PID namespaces may be the same.
+    let (pid, instant) = (std::process::id(), monotonic_ns());
+    format!("dyno-{pid}-{MARKER}{instant:x}-{}", controllers.join("+"))
+}
+
+/// Lists the controllers that dyno processes have enabled in a folder, according to their markers.
+pub(super) fn marked_controllers(folder: &Path) -> Vec<String> {
+    let markers = owned_groups(folder);
+    let markers = markers.iter().filter(|(owner, _)| matches!(owner, GroupOwner::Marker(_)));
+    let names = markers.filter_map(|(_, folder)| folder.file_name()?.to_str()?.rsplit_once('-'));
+    names.flat_map(|(_, controllers)| controllers.split('+')).map(String::from).collect()
 }
 
 /// Lists the groups in a folder that any dyno process has created.
@@ -82,6 +108,7 @@ mod tests {
         assert_eq!(subject, Some(GroupOwner::Subject(17)));
         assert_eq!(GroupOwner::from_name("dyno-17-self"), Some(GroupOwner::Neighbours(17)));
         assert_eq!(GroupOwner::from_name("dyno-17-self-9a"), Some(GroupOwner::Neighbours(17)));
+        assert_eq!(GroupOwner::from_name("dyno-17-user-9a-cpu"), Some(GroupOwner::Marker(17)));
         for other in [
             "dynamo-17-3",
             "dyno-17",

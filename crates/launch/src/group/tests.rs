@@ -43,7 +43,7 @@ fn groups_in(root: &Path) -> Groups {
     let v1 = [("cpu", together.clone()), ("cpuacct", together), ("cpuset", base("cpuset"))];
     let v1 = v1.map(|(controller, folder)| (controller.to_string(), folder)).into();
     let layout = Layout { v1, v2: None };
-    Groups { layout, availability: Ok(()), _changes: GroupChanges::default() }
+    Groups { layout, availability: Ok(()), changes: GroupChanges::default() }
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn removal_failure_is_reported() {
     let base = tempfile::tempdir().unwrap();
     let v2 = V2 { folder: base.path().into(), controllers: vec!["cpu".into()] };
     let layout = Layout { v2: Some(v2), ..Layout::default() };
-    let groups = Groups { layout, availability: Ok(()), _changes: GroupChanges::default() };
+    let groups = Groups { layout, availability: Ok(()), changes: GroupChanges::default() };
     let group = groups.make(&format!("dyno-{}-3-abcdefghijkl", std::process::id())).unwrap();
     let below = group.v2.as_ref().unwrap().join("below");
     fs::create_dir(&below).unwrap();
@@ -255,7 +255,7 @@ fn moved_neighbours_return_on_drop_or_by_guard() {
     // suffice to undo everything.
     let watched = record.watched_entries();
     lock::release(&group.v2.folder.join(group.group_of_child()));
-    assert_eq!(watched.len(), 2, "{watched:?}");
+    assert_eq!(watched.len(), 3, "{watched:?}");
     end_all(&watched);
     group.assert_unchanged();
     drop(changes);
@@ -319,4 +319,41 @@ fn groups_of_running_dyno_are_kept() {
     fs::remove_dir(&other).unwrap();
     move_processes_back(&group.v2.folder.join(moved));
     group.assert_unchanged();
+}
+
+/// The kernel's part does not matter here: a plain folder has the files.
+#[test]
+fn last_dyno_disables_controllers() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("cgroup.subtree_control");
+    let guard = Guard::with_record().0;
+    let mut v2 = V2 { folder: root.path().into(), controllers: vec!["cpu".into(), "pids".into()] };
+    let mut join = || {
+        let mut changes = GroupChanges::default();
+        prepare(&mut v2, &["cpu", "pids"], &mut changes, &guard).unwrap();
+        changes
+    };
+    // The system has enabled `pids`.
+    fs::write(&file, "pids").unwrap();
+    let first = join();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "+cpu");
+    fs::write(&file, "pids cpu").unwrap();
+    // Another dyno process, which finds the controllers enabled: this process holds no lock on its
+    // marker.
+    let second = join();
+    let marker = |changes: &GroupChanges| changes.marker().unwrap().to_path_buf();
+    let marker = marker(&second);
+    lock::release(&marker);
+    let lock = fs::File::open(&marker).unwrap();
+    lock.lock().unwrap();
+    fs::write(&file, "pids cpu").unwrap();
+    drop(first);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "pids cpu", "the other process needs them");
+    assert!(second.lost_controllers().is_empty());
+    fs::write(&file, "pids").unwrap();
+    assert_eq!(second.lost_controllers(), ["cpu"]);
+    drop(lock);
+    drop(second);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "-cpu");
+    assert!(owned_groups(root.path()).is_empty());
 }

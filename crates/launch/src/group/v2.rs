@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use dyno_observer::cgroup::V2;
 use dyno_observer::monotonic_ns;
 
-use super::owner::{GroupOwner, has_groups_of_others, make_dir};
+use super::owner::{GroupOwner, has_groups_of_others, make_dir, marked_controllers, marker_name};
 use crate::guard::Guard;
 use crate::limits::MOVE_PASSES;
 use crate::lock;
@@ -24,6 +24,23 @@ pub(super) struct GroupChanges {
     moved: Option<MovedProcesses>,
 }
 
+impl GroupChanges {
+    #[cfg(test)]
+    pub(super) fn marker(&self) -> Option<&Path> {
+        self.enabled.as_ref().map(|enabled| enabled.marker.as_path())
+    }
+
+    /// Lists the controllers of groups that were enabled when dyno prepared them, and no longer
+    /// are.
+    pub(super) fn lost_controllers(&self) -> Vec<String> {
+        let Some(EnabledControllers { folder, usable, .. }) = &self.enabled else {
+            return Vec::new();
+        };
+        let enabled = controllers(folder, "cgroup.subtree_control");
+        usable.iter().filter(|controller| !enabled.contains(controller)).cloned().collect()
+    }
+}
+
 /// Enables controllers for the children of dyno's group. If the group has processes, and is not the
 /// root, they are first moved to a new group below it.
 pub(super) fn prepare(
@@ -33,13 +50,9 @@ pub(super) fn prepare(
     guard: &Guard,
 ) -> io::Result<()> {
     leave_stale_group(v2);
-    let enabled = controllers(&v2.folder, "cgroup.subtree_control");
-    let available = wanted.iter().map(ToString::to_string).filter(|c| v2.controllers.contains(c));
-    let missing: Vec<String> = available.filter(|c| !enabled.contains(c)).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let to_enable = EnabledControllers::register(&v2.folder, missing, guard);
+    let usable = wanted.iter().map(ToString::to_string).filter(|c| v2.controllers.contains(c));
+    let usable: Vec<String> = usable.collect();
+    let to_enable = EnabledControllers::register(&v2.folder, usable, guard)?;
     let enabled = changes.enabled.insert(to_enable);
     match enabled.enable() {
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
@@ -82,28 +95,52 @@ pub(super) fn write_controllers(
     fs::write(folder.join("cgroup.subtree_control"), list.join(" "))
 }
 
-/// Controllers that dyno enabled for the children of a group. Dropping this disables them.
+/// Controllers for the children of a group, and a marker that keeps other dyno processes from
+/// disabling them. Dropping this disables those that a dyno process has enabled, unless another one
+/// has a marker.
 #[derive(Debug)]
 struct EnabledControllers {
     folder: PathBuf,
+    /// All controllers that groups use.
+    usable: Vec<String>,
+    /// Those that this or another dyno process has enabled.
     controllers: Vec<String>,
+    marker: PathBuf,
     guard: Guard,
 }
 
 impl EnabledControllers {
-    /// Registers the change with the guard, before it is made.
-    fn register(folder: &Path, controllers: Vec<String>, guard: &Guard) -> EnabledControllers {
-        guard.watch_controllers(folder, &controllers);
-        EnabledControllers { folder: folder.into(), controllers, guard: guard.clone() }
+    /// Registers the change with the guard, before it is made, and creates the marker.
+    fn register(folder: &Path, usable: Vec<String>, guard: &Guard) -> io::Result<Self> {
+        let enabled = controllers(folder, "cgroup.subtree_control");
+        let marked = marked_controllers(folder);
+        let is_ours = |c: &&String| !enabled.contains(c) || marked.contains(c);
+        let controllers: Vec<String> = usable.iter().filter(is_ours).cloned().collect();
+        let (folder, marker) = (folder.to_path_buf(), folder.join(marker_name(&controllers)));
+        guard.watch_group(&marker);
+        guard.watch_controllers(&folder, &controllers);
+        // From here on its drop undoes everything.
+        let enabled =
+            EnabledControllers { folder, usable, controllers, marker, guard: guard.clone() };
+        make_dir(&enabled.marker)?;
+        Ok(enabled)
     }
 
+    /// Enables also the controllers that another dyno process had enabled, because that one may
+    /// have disabled them before it saw the marker.
     fn enable(&self) -> io::Result<()> {
-        write_controllers(&self.folder, '+', &self.controllers)
+        match self.controllers.is_empty() {
+            true => Ok(()),
+            false => write_controllers(&self.folder, '+', &self.controllers),
+        }
     }
 }
 
 impl Drop for EnabledControllers {
     fn drop(&mut self) {
+        // Removed first: of two processes that end together, one sees no marker of the other.
+        let _ = fs::remove_dir(&self.marker);
+        self.guard.forget_group(&self.marker);
         disable_controllers(&self.folder, &self.controllers);
         self.guard.forget_controllers(&self.folder, &self.controllers);
     }
@@ -111,7 +148,7 @@ impl Drop for EnabledControllers {
 
 /// Disables controllers that dyno enabled, unless another dyno process uses them for its subjects.
 pub(crate) fn disable_controllers(folder: &Path, controllers: &[String]) {
-    if !has_groups_of_others(folder) {
+    if !controllers.is_empty() && !has_groups_of_others(folder) {
         let _ = write_controllers(folder, '-', controllers);
     }
 }

@@ -263,6 +263,11 @@ impl Runner<'_> {
             recipe.cpus,
             setup.groups.unavailable_reason(),
         );
+        if record.limits.iter().any(|limit| limit.read_back.is_none())
+            && let Some(reason) = setup.groups.lost_controllers_text()
+        {
+            return Err(harness(reason));
+        }
         let is_profiled =
             setup.probes.probes_use(recipe.observe).attached.contains(&Probe::Profile);
         let settings = Settings::from_recipe(
