@@ -11,7 +11,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use dyno_observer::monotonic_ns;
+use dyno_observer::{monotonic_ns, proc};
 
 use crate::environment::Environment;
 use crate::limits::OUTPUT_BYTES;
@@ -20,7 +20,7 @@ use crate::minder::{self, Descendants, MindedCommand};
 use crate::network::Network;
 use crate::process::{self, COOKIE};
 use crate::supervision::Supervision;
-use crate::sys::ChildSetup;
+use crate::sys::{self, ChildSetup};
 
 /// A shell command and its settings.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +72,21 @@ impl ToolCommand<'_> {
         supervision: &Supervision<'_>,
         on_line: &mut dyn FnMut(&str),
     ) -> io::Result<ToolExit> {
+        self.run_with_grace(log, supervision, Duration::ZERO, on_line)
+    }
+
+    /// Does the same as [`run`](Self::run), and lets the programs that the shell runs end by
+    /// themselves. `grace`: how long they may take after SIGTERM, which they get at the deadline or
+    /// when the user interrupts dyno.
+    pub fn run_with_grace(
+        self,
+        log: &Log,
+        supervision: &Supervision<'_>,
+        grace: Duration,
+        on_line: &mut dyn FnMut(&str),
+    ) -> io::Result<ToolExit> {
         let mut follower = LogFollower::new(log);
-        let end = self.supervise(log.stdio()?, log.stdio()?, supervision, || {
+        let end = self.supervise([log.stdio()?, log.stdio()?], supervision, grace, || {
             follower.read_lines(on_line);
             log.trim();
             OutputCheck::Continue
@@ -112,7 +125,8 @@ impl ToolCommand<'_> {
             _ => OutputCheck::TooMuch,
         };
         let stdout = output.try_clone()?.into();
-        let end = self.supervise(stdout, Stdio::null(), supervision, check_output)?;
+        let outputs = [stdout, Stdio::null()];
+        let end = self.supervise(outputs, supervision, Duration::ZERO, check_output)?;
         Ok(match end {
             ToolExit::Ended { status, .. } => {
                 let mut bytes = vec![0; length(&output).min(OUTPUT_BYTES) as usize];
@@ -132,9 +146,9 @@ impl ToolCommand<'_> {
 
     fn supervise(
         self,
-        stdout: Stdio,
-        stderr: Stdio,
+        [stdout, stderr]: [Stdio; 2],
         supervision: &Supervision<'_>,
+        grace: Duration,
         mut check_output: impl FnMut() -> OutputCheck,
     ) -> io::Result<ToolExit> {
         let cookie = new_cookie();
@@ -148,6 +162,9 @@ impl ToolCommand<'_> {
         let end = started.map_err(io::Error::from).and_then(|mut minded| {
             supervision.guard.watch_session(minded.first);
             let end = self.wait(&mut minded, supervision, &mut check_output);
+            if !grace.is_zero() && !matches!(end, Ok(ToolExit::Ended { .. })) {
+                Self::ask_to_end(&mut minded, supervision, grace);
+            }
             minded.end();
             // If the minder was killed, it did not end all processes.
             process::kill_session(minded.first);
@@ -157,6 +174,22 @@ impl ToolCommand<'_> {
         process::kill_marked(&cookie);
         supervision.guard.forget_cookie(&cookie);
         end
+    }
+
+    /// Sends SIGTERM to the programs that the shell runs, and waits until the shell has ended.
+    fn ask_to_end(minded: &mut MindedCommand, supervision: &Supervision<'_>, grace: Duration) {
+        // The minder kills everything at once when the shell ends.
+        let mut programs = proc::session_pids(minded.first);
+        programs.retain(|pid| *pid != minded.first);
+        programs.into_iter().for_each(|pid| sys::kill(pid, libc::SIGTERM));
+        // The clock only bounds the wait. It measures no result.
+        let deadline_ns = monotonic_ns() + grace.as_nanos() as u64;
+        while monotonic_ns() < deadline_ns
+            && supervision.interrupts.count() < 2
+            && matches!(minded.try_wait(), Ok(None))
+        {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn wait(
@@ -356,6 +389,30 @@ mod tests {
         };
         let error = command.run(&supervision).unwrap_err();
         assert_eq!(error.to_string(), format!("ended with exit status: 1:\n{expected}"));
+    }
+
+    #[test]
+    fn late_tool_may_end_by_itself_within_grace() {
+        let root = tempfile::tempdir().unwrap();
+        let environment = Environment::for_tool(&DynoVariables::read(), &[], root.path());
+        let (guard, interrupts) = (Guard::start().unwrap(), Interrupts::new());
+        let supervision = Supervision { guard: &guard, interrupts: &interrupts };
+        let ends_itself = |grace| {
+            let log = Log::anonymous(environment.secret_values()).unwrap();
+            let command = "sh -c 'trap \"touch ended; exit\" TERM; while :; do sleep 0.01; done'\n\
+                           exit $?";
+            let tool = ToolCommand {
+                command,
+                folder: root.path(),
+                environment: &environment,
+                deadline: Duration::from_secs(1),
+            };
+            let exit = tool.run_with_grace(&log, &supervision, grace, &mut |_| {}).unwrap();
+            assert!(matches!(exit, ToolExit::TimedOut), "{exit:?}");
+            root.path().join("ended").exists()
+        };
+        assert!(!ends_itself(Duration::ZERO));
+        assert!(ends_itself(PATIENCE));
     }
 
     #[test]

@@ -150,9 +150,23 @@ impl Groups {
     /// are killed. Other processes that they moved return to their old group. Called before dyno
     /// creates its own groups.
     pub fn sweep(&self) {
-        let bases = self.layout.v1.values().chain(self.layout.v2.iter().map(|v2| &v2.folder));
-        sweep(bases.map(PathBuf::as_path));
+        sweep_in(&self.layout);
     }
+}
+
+/// Removes the groups of a dyno process that this one started and had to kill, as
+/// [`Groups::sweep`] does.
+pub fn sweep_abandoned() {
+    let mut layout = Layout::read();
+    if let Some(v2) = layout.v2.as_mut() {
+        v2::leave_stale_group(v2);
+    }
+    sweep_in(&layout);
+}
+
+fn sweep_in(layout: &Layout) {
+    let bases = layout.v1.values().chain(layout.v2.iter().map(|v2| &v2.folder));
+    sweep(bases.map(PathBuf::as_path));
 }
 
 fn sweep<'a>(bases: impl Iterator<Item = &'a Path>) {

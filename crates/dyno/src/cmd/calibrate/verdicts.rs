@@ -13,6 +13,7 @@ use dyno_analysis::validation::{KnownStep, NotRun, User, Validation};
 use dyno_archive::RunDir;
 use dyno_launch::environment::{DynoVariables, Environment};
 use dyno_launch::folder::{make, user};
+use dyno_launch::group;
 use dyno_launch::guard::Guard;
 use dyno_launch::log::Log;
 use dyno_launch::supervision::Supervision;
@@ -40,6 +41,9 @@ const NOTHING_JUDGED: &str = "no verdict was judged: no server ran, or no step w
 /// Time limits of a build and of a run of a behaviour, in case they hang.
 const BUILD_DEADLINE: Duration = Duration::from_secs(900);
 const RUN_DEADLINE: Duration = Duration::from_secs(180);
+
+/// How long a run may take to stop its servers and remove its control groups when it is ended.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// Type of a file system in memory (`statfs`).
 const TMPFS: u64 = 0x0102_1994;
@@ -177,7 +181,7 @@ impl Bench<'_> {
     ) -> anyhow::Result<Result<(), String>> {
         let log = Log::anonymous(environment.secret_values())?;
         let tool = ToolCommand { command, folder, environment, deadline };
-        Ok(match tool.run(&log, &self.supervision, &mut |_| {})? {
+        Ok(match tool.run_with_grace(&log, &self.supervision, GRACE, &mut |_| {})? {
             ToolExit::Ended { status, .. } if status.success() => Ok(()),
             ToolExit::Ended { status, .. } => Err(format!("{status}: {}", log.tail(5))),
             ToolExit::Interrupted => anyhow::bail!("--verdicts: interrupted"),
@@ -334,14 +338,18 @@ impl Bench<'_> {
             environment.set("HOME", &folder);
             give_to_ordinary_user(&folder)?;
         }
-        let outcome = self.shell(&script, &folder, &environment, RUN_DEADLINE)?;
+        let outcome = self.shell(&script, &folder, &environment, RUN_DEADLINE);
+        // A dyno process that had to be killed has left its control groups.
+        group::sweep_abandoned();
+        let outcome = outcome?;
         let Some(report) = read_report(&folder.join("runs"))? else {
             return Ok(Err(outcome.err().unwrap_or_else(|| "no run was saved".into())));
         };
         Ok(compare_verdicts(behaviour, user, &report))
     }
 
-    /// Writes the shell script of a run. Its companions end with the shell.
+    /// Writes the shell script of a run. Its companions end with the shell. Its last line keeps the
+    /// shell from replacing itself by dyno, so that dyno can end before the shell does.
     fn script(&self, companions: &[Vec<String>], user: User) -> String {
         let line = |command: &[String]| {
             command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
@@ -359,7 +367,7 @@ impl Bench<'_> {
         };
         format!(
             "{background}{user_change}{dyno} run suite.toml --subjects subjects --runs runs \
-             --cache cache\n"
+             --cache cache\nexit $?\n"
         )
     }
 }
