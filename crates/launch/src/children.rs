@@ -49,28 +49,31 @@ pub(crate) fn adopt_orphans() {
     });
 }
 
-/// Kills the orphans that the kernel reparented to dyno, until none is left.
-pub(crate) fn kill_orphans() {
+/// Kills the orphans that the kernel reparented to dyno, until none is left. Returns those that
+/// cannot be ended.
+pub(crate) fn kill_orphans() -> Vec<u32> {
     if !IS_SUBREAPER.load(Ordering::Acquire) {
-        return;
+        return Vec::new();
     }
+    let mut orphans = Vec::new();
     let session = Stat::read(std::process::id()).map(|stat| stat.session);
     for _ in 0..ORPHAN_PASSES {
         let started = child_pids();
         // A minder's descendants are in other sessions than dyno. The jobs of a shell are not.
         let is_orphan =
             |pid: &u32| Stat::read(*pid).is_some_and(|stat| Some(stat.session) != session);
-        let orphans: Vec<u32> = adopted_children(&started).into_iter().filter(is_orphan).collect();
+        orphans = adopted_children(&started).into_iter().filter(is_orphan).collect();
         if orphans.is_empty() {
-            return;
+            break;
         }
-        for pid in orphans {
+        for &pid in &orphans {
             sys::kill(pid, libc::SIGKILL);
             sys::reap(pid);
         }
         drop(started);
         std::thread::sleep(MINDER_PAUSE);
     }
+    orphans
 }
 
 /// Children of this process that it has not started.

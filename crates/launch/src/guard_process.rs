@@ -26,8 +26,8 @@ pub(crate) fn end_all(watched: &BTreeSet<Vec<u8>>) {
         things.map(OsStr::from_bytes)
     };
     let sessions = items("session").filter_map(|id| id.to_str()?.parse().ok());
-    sessions.for_each(process::kill_session);
-    items("cookie").for_each(|cookie| process::kill_marked(&cookie.to_string_lossy()));
+    sessions.for_each(|session| drop(process::kill_session(session)));
+    items("cookie").for_each(|cookie| drop(process::kill_marked(&cookie.to_string_lossy())));
     // All groups together, so that there is one wait for all of them, and not one per controller.
     group::destroy(&group::from_folders(items("group").map(PathBuf::from)), GROUP_REMOVAL);
     items("controllers").for_each(disable_controllers);

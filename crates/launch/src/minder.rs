@@ -113,13 +113,13 @@ impl MindedCommand {
         children::forget(self.minder.id());
     }
 
-    /// Kills all remaining processes.
-    pub(crate) fn end(&mut self) {
+    /// Kills all remaining processes. Returns orphans that cannot be ended.
+    pub(crate) fn end(&mut self) -> Vec<u32> {
         if !self.is_reaped {
             self.end_minder();
         }
         // If the minder was killed, the kernel has reparented its descendants to dyno.
-        children::kill_orphans();
+        children::kill_orphans()
     }
 
     fn end_minder(&mut self) {
@@ -139,7 +139,7 @@ impl MindedCommand {
 
 impl Drop for MindedCommand {
     fn drop(&mut self) {
-        self.end();
+        let _ = self.end();
     }
 }
 

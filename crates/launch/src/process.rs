@@ -1,18 +1,19 @@
 //! Starts, observes and stops one server under test. Every process that it starts is ended with it,
 //! including daemons that left its session and its control group.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dyno_archive::start::StopRecord;
 use dyno_observer::Processes;
 use dyno_observer::cgroup::{Group, OomKills};
-use dyno_observer::proc::ListenerOwner;
+use dyno_observer::proc::{ListenerOwner, Stat};
 use dyno_observer::{Sampler, monotonic_ns, proc};
 use serde::Deserialize;
 
@@ -340,10 +341,7 @@ impl Process {
             return;
         }
         let session = self.pid();
-        self.minded.end();
-        // If the minder was killed, it did not end all processes.
-        kill_session(session);
-        kill_marked(&self.workspace.name);
+        UNENDED.add(kill_all(&mut self.minded, &self.workspace.name));
         self.workspace.guard.forget_session(session);
         self.workspace.guard.forget_cookie(&self.workspace.name);
     }
@@ -355,29 +353,74 @@ impl Drop for Process {
     }
 }
 
-/// Kills the processes of a session until none is left.
-pub(crate) fn kill_session(session: u32) {
-    for _ in 0..500 {
-        let pids = proc::session_pids(session);
+/// Kills all processes of a command. Returns those that cannot be ended, because they hang in the
+/// kernel or run as another user.
+pub(crate) fn kill_all(minded: &mut MindedCommand, cookie: &str) -> BTreeSet<u32> {
+    let orphans = minded.end();
+    // If the minder was killed, or gave up, it did not end all processes.
+    let session = kill_session(minded.first);
+    orphans.into_iter().chain(session).chain(kill_marked(cookie)).collect()
+}
+
+/// Kills the processes of a session until none is left. Returns those that cannot be ended.
+pub(crate) fn kill_session(session: u32) -> Vec<u32> {
+    kill_listed(500, Duration::from_millis(2), || proc::session_pids(session))
+}
+
+/// Kills the processes that have a cookie in their environment, until none is left. Returns those
+/// that cannot be ended.
+pub(crate) fn kill_marked(cookie: &str) -> Vec<u32> {
+    kill_listed(100, Duration::from_millis(5), || {
+        proc::all_pids().into_iter().filter(|pid| has_cookie(*pid, cookie)).collect()
+    })
+}
+
+fn kill_listed(passes: usize, pause: Duration, list: impl Fn() -> Vec<u32>) -> Vec<u32> {
+    for _ in 0..passes {
+        let pids = list();
         if pids.is_empty() {
-            return;
+            return pids;
         }
         pids.iter().for_each(|&pid| sys::kill(pid, libc::SIGKILL));
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(pause);
+    }
+    list()
+}
+
+/// Processes of ended starts that could not be ended.
+static UNENDED: Unended = Unended(Mutex::new(BTreeSet::new()));
+
+struct Unended(Mutex<BTreeSet<u32>>);
+
+impl Unended {
+    fn add(&self, pids: BTreeSet<u32>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(pids);
+    }
+
+    /// Takes those that still run.
+    fn take(&self) -> Vec<u32> {
+        let pids = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        pids.into_iter().filter(|pid| Stat::read(*pid).is_some_and(|s| !s.is_dead())).collect()
     }
 }
 
-/// Kills the processes that have a cookie in their environment, until none is left.
-pub(crate) fn kill_marked(cookie: &str) {
-    for _ in 0..100 {
-        let pids: Vec<u32> =
-            proc::all_pids().into_iter().filter(|pid| has_cookie(*pid, cookie)).collect();
-        if pids.is_empty() {
-            return;
-        }
-        pids.iter().for_each(|&pid| sys::kill(pid, libc::SIGKILL));
-        std::thread::sleep(Duration::from_millis(5));
-    }
+/// Describes the processes of starts since the last call that could not be ended. `None`: all have
+/// ended, as expected.
+#[must_use]
+pub fn unended_text() -> Option<String> {
+    unended_text_of(UNENDED.take())
+}
+
+/// Describes processes that could not be ended. `None`: there are none.
+pub(crate) fn unended_text_of(pids: impl IntoIterator<Item = u32>) -> Option<String> {
+    let pids: Vec<String> = pids.into_iter().map(|pid| pid.to_string()).collect();
+    (!pids.is_empty()).then(|| {
+        format!(
+            "it left processes that cannot be ended and disturb later measurements: {}\nhint: end \
+             them, or restart the machine, before you measure again",
+            pids.join(", ")
+        )
+    })
 }
 
 /// Whether a process has a cookie in its environment.
@@ -450,6 +493,24 @@ mod tests {
         // The signal suffices: the daemon is not killed.
         let stop = process.stop(Signal::Term, 60_000_000_000, || Patience::Whole).unwrap();
         assert!(!stop.killed && !runs(daemon));
+    }
+
+    #[test]
+    fn process_that_cannot_be_ended_is_named() {
+        let mut child = Command::new("sleep").arg("98759").spawn().unwrap();
+        let unended = Unended(Mutex::default());
+        // A signal that has no effect, as that to a process in an uninterruptible system call.
+        let pids = kill_listed(2, Duration::ZERO, || vec![child.id()]);
+        child.wait().unwrap();
+        assert_eq!(pids, [child.id()]);
+        let mut child = Command::new("sleep").arg("98759").spawn().unwrap();
+        unended.add([child.id(), pids[0]].into());
+        let text = unended_text_of(unended.take()).unwrap();
+        assert!(text.contains(&format!("measurements: {}\nhint", child.id())), "{text}");
+        unended.add([child.id()].into());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(unended_text_of(unended.take()), None);
     }
 
     #[test]

@@ -165,13 +165,13 @@ impl ToolCommand<'_> {
             if !grace.is_zero() && !matches!(end, Ok(ToolExit::Ended { .. })) {
                 Self::ask_to_end(&mut minded, supervision, grace);
             }
-            minded.end();
-            // If the minder was killed, it did not end all processes.
-            process::kill_session(minded.first);
+            let unended = process::unended_text_of(process::kill_all(&mut minded, &cookie));
             supervision.guard.forget_session(minded.first);
-            end
+            unended.map_or(end, |text| Err(io::Error::other(text)))
         });
-        process::kill_marked(&cookie);
+        if end.is_err() {
+            process::kill_marked(&cookie);
+        }
         supervision.guard.forget_cookie(&cookie);
         end
     }

@@ -12,7 +12,7 @@ use dyno_archive::start::{Canary, Failure, FailureKind, PartStart};
 use dyno_archive::{Party, Protocol, StartRecord, TrialRecord};
 use dyno_launch::group::Groups;
 use dyno_launch::network::Network;
-use dyno_launch::process::Process;
+use dyno_launch::process::{self, Process};
 use dyno_launch::set_affinity;
 use dyno_launch::supervision::Supervision;
 use dyno_observer::cgroup::Layout;
@@ -313,7 +313,8 @@ impl Runner<'_> {
         start.pending.clear();
         let record = &mut start.record;
         self.stop(record, std::mem::take(&mut start.up));
-        let remaining = setup.groups.remaining_groups_text(record.start).map(harness);
+        let unended = process::unended_text();
+        let remaining = setup.groups.remaining_groups_text(record.start).or(unended).map(harness);
         for failure in record.failure.iter().chain(&remaining) {
             (self.on_event)(RunEvent::Failed { launch: record.launch, failure });
         }
