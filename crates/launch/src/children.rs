@@ -42,11 +42,18 @@ pub(crate) fn forget(pid: u32) {
 pub(crate) fn adopt_orphans() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        if adopted_children(&child_pids()).is_empty() {
+        let has_others = !adopted_children(&child_pids()).is_empty();
+        if may_adopt(std::process::id(), has_others) {
             sys::become_subreaper();
             IS_SUBREAPER.store(true, Ordering::Release);
         }
     });
+}
+
+/// Whether all orphans that get this process as their parent are descendants of dyno's commands.
+/// The kernel gives those of a whole container to its PID 1, for example of `docker exec`.
+const fn may_adopt(pid: u32, has_others: bool) -> bool {
+    pid != 1 && !has_others
 }
 
 /// Kills the orphans that the kernel reparented to dyno, until none is left. Returns those that
@@ -81,4 +88,15 @@ fn adopted_children(started: &BTreeSet<u32>) -> Vec<u32> {
     let us = std::process::id();
     let is_child = |pid: &u32| Stat::read(*pid).is_some_and(|stat| stat.parent == us);
     proc::all_pids().into_iter().filter(|pid| !started.contains(pid) && is_child(pid)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pid_1_of_container_adopts_no_orphans() {
+        assert!(may_adopt(7, false));
+        assert!(!may_adopt(1, false) && !may_adopt(7, true));
+    }
 }
