@@ -54,7 +54,7 @@ impl Groups {
             (CgroupVersion::V1, None | Some(_)) => check_permission(&layout),
             _ => Err("no control group with the cpu and memory controllers is mounted".into()),
         };
-        Groups { layout, availability, changes: changes }
+        Groups { layout, availability, changes }
     }
 
     /// Reason why groups cannot be created here. `None`: groups can be created.

@@ -116,7 +116,7 @@ pub(super) fn harness(message: String) -> Failure {
 
 /// Returns the failure of a part whose command did not succeed. `kind`: the kind if the command
 /// itself has failed.
-pub(super) fn command_failure(name: &str, error: CommandError, kind: FailureKind) -> Failure {
+pub(super) fn command_failure(name: &str, error: &CommandError, kind: FailureKind) -> Failure {
     let message = format!("its command for {name} {error}");
     match error {
         CommandError::NotRun(_) => harness(message),
@@ -228,7 +228,8 @@ mod tests {
 
     #[test]
     fn command_that_was_not_run_is_harness_failure() {
-        let failure = |error| command_failure("`seed`", error, FailureKind::DataFailed);
+        let failure =
+            |error: CommandError| command_failure("`seed`", &error, FailureKind::DataFailed);
         assert_eq!(failure(CommandError::NotRun("no memory".into())).kind, FailureKind::Harness);
         let failed = failure(CommandError::Failed("ended with exit status: 1".into()));
         assert_eq!(failed.message, "its command for `seed` ended with exit status: 1");

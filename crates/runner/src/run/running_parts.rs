@@ -21,7 +21,7 @@ use dyno_contract::listener::Listener;
 use dyno_launch::process::Process;
 use dyno_launch::secret_values::SecretValues;
 use dyno_launch::supervision::Supervision;
-use dyno_launch::tool::ServerCommand;
+use dyno_launch::tool::{CommandError, ServerCommand};
 use dyno_observer::kernel_probes::PartyMonitor;
 use dyno_observer::proc::ListenerOwner;
 use dyno_observer::{Files, Reads, Scope, sockets};
@@ -98,14 +98,14 @@ impl<'a> Launched<'a> {
 
     /// Resets the data of all back ends.
     pub(super) fn reset(&self, supervision: &Supervision<'_>) -> Result<(), Failure> {
-        let failed = |name: &str, error| {
+        let failed = |name: &str, error: &CommandError| {
             let failure = command_failure("`reset`", error, BackendFailed);
             let message = format!("back end {name}: {}", failure.message);
             Failure { message, ..failure }
         };
         let mut resets = self.backends.iter().filter_map(|part| Some((part, part.reset.as_ref()?)));
         resets.try_for_each(|(part, reset)| {
-            reset.run(supervision).map_err(|error| failed(&part.name, error)).map(drop)
+            reset.run(supervision).map_err(|error| failed(&part.name, &error)).map(drop)
         })
     }
 }
@@ -356,7 +356,7 @@ impl RunningPart {
                 let error = command.run(supervision).err()?;
                 // A command that the user interrupted has no result.
                 (supervision.interrupts.count() == 0)
-                    .then(|| command_failure("`ready`, run again,", error, BackendFailed))
+                    .then(|| command_failure("`ready`, run again,", &error, BackendFailed))
             }
             AliveCheck::Command(_) => None,
             AliveCheck::Request { .. } | AliveCheck::Connect(_) => {

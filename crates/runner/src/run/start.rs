@@ -302,7 +302,7 @@ impl Runner<'_> {
         match command.run(&self.supervision()) {
             Ok(took_ns) => Ok(Some(took_ns)),
             Err(_) if self.interrupts.count() > 0 => Err(interrupted_failure()),
-            Err(error) => Err(command_failure("`seed`", error, FailureKind::DataFailed)),
+            Err(error) => Err(command_failure("`seed`", &error, FailureKind::DataFailed)),
         }
     }
 
