@@ -132,14 +132,25 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
     let Some(objective) = &plan.report.objective else { return Vec::new() };
     let repeats = |key: CellKey| -> Repeats {
         let trials = grid.get(key).map_or(&[][..], Cell::trials);
-        let verdict = |trial: &&TrialResult| (trial.block, judge(objective, &trial.load));
-        let votes = trials.iter().map(|trial| (*trial, verdict(trial)));
+        // A repeat that the machine disturbed has no vote, and its failures are not the server's.
+        let votes: Vec<(&TrialResult, ObjectiveVerdict)> = trials
+            .iter()
+            .filter(|trial| !trial.has_excuse())
+            .map(|trial| (*trial, judge(objective, &trial.load)))
+            .collect();
+        let counts = |(trial, _): &(&TrialResult, ObjectiveVerdict)| {
+            FailureCounts::new(trial.load.error_share(), trial.load.exchanges.due() as f64)
+        };
+        let is_servers = |(_, verdict): &&(&TrialResult, ObjectiveVerdict)| {
+            !matches!(verdict, ObjectiveVerdict::GeneratorMissed(_))
+        };
+        let counts = FailureCounts::sum(votes.iter().filter(is_servers).map(counts));
         // An invalid repeat, such as one of a server that was still warming, has no vote for
-        // "kept". A repeat that the machine disturbed has no vote.
+        // "kept".
         let by_block = votes
-            .filter(|(trial, (_, verdict))| trial.valid || *verdict != ObjectiveVerdict::Kept)
-            .filter(|(trial, _)| !trial.has_excuse())
-            .map(|(_, vote)| vote)
+            .into_iter()
+            .filter(|(trial, verdict)| trial.valid || *verdict != ObjectiveVerdict::Kept)
+            .map(|(trial, verdict)| (trial.block, verdict))
             .chain(
                 failed_starts(plan, &subjects[key.arm], key, |block| {
                     trials.iter().any(|trial| trial.block == block)
@@ -147,10 +158,7 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
                 .map(start_failure_vote),
             )
             .collect();
-        let counts = |trial: &&TrialResult| {
-            FailureCounts::new(trial.load.error_share(), trial.load.exchanges.due() as f64)
-        };
-        Repeats { by_block, counts: FailureCounts::sum(trials.iter().map(counts)) }
+        Repeats { by_block, counts }
     };
     let mut brackets_by_cell: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> =
         BTreeMap::new();
@@ -551,6 +559,37 @@ mod tests {
             trial.load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
         }
         assert_eq!(kept_rates(&run), (Some(1000.0), vec![(2, 2)]));
+    }
+
+    /// Dropped packets in one repeat lose most of its requests, on either side of the bracket.
+    #[test]
+    fn failures_of_disturbed_repeat_are_no_evidence() {
+        let found = |disturbed: usize, failed_below: u64, failed_above: u64| {
+            let mut run = five_starts();
+            let plan = &mut run.header.plan;
+            plan.load.steps.push(fixture::step(Arrivals::Constant { rate: 2000.0 }));
+            for launch in 0..5 {
+                plan.trials.push(plan::Trial { step: 1, ..plan.trials[launch] });
+                let record = TrialRecord { trial: 5 + launch, ..run.trials[launch].clone() };
+                run.trials.push(record);
+            }
+            for (index, trial) in run.trials.iter_mut().enumerate() {
+                let interval = &mut trial.load.intervals[0];
+                let mut failed = if index < 5 { failed_below } else { failed_above };
+                if index == disturbed {
+                    failed = 600;
+                    let mut lags = Recording::new();
+                    lags.record(500_000_000);
+                    interval.loop_lag = lags.seal();
+                }
+                let wrong = dyno_archive::Outcome::UnexpectedStatus;
+                (0..failed).for_each(|_| interval.outcomes.count(wrong));
+            }
+            let found = crate::report::report(&run).brackets.remove(0);
+            (found.kept_rps, found.missed_rps, found.failures_at_any_rate)
+        };
+        assert_eq!(found(0, 0, 30), (Some(1000.0), Some(2000.0), false));
+        assert_eq!(found(5, 9, 11), (None, None, true));
     }
 
     /// The generator could not offer the higher rate, so no highest rate of the server is known.

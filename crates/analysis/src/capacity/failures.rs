@@ -78,6 +78,8 @@ pub(super) fn common_failures(
         return None;
     }
     let counts = |trial: &CapacityTrial| FailureCounts::new(trial.error_share, trial.requests);
+    // Failures are no evidence about the server if the generator was the limit, as in the pool.
+    let trials = || trials.iter().filter(|trial| !trial.generator);
     // If no rate met the objective, the lowest rate is compared with all others.
     let is_below = |trial: &&CapacityTrial| match bounds.kept_rps {
         Some(kept) => trial.rate_rps <= kept,
@@ -88,8 +90,40 @@ pub(super) fn common_failures(
         None => trial.rate_rps > missed_rps,
     };
     let shares = FailureShares::new(
-        FailureCounts::sum(trials.iter().filter(is_below).map(counts)),
-        FailureCounts::sum(trials.iter().filter(is_above).map(counts)),
+        FailureCounts::sum(trials().filter(is_below).map(counts)),
+        FailureCounts::sum(trials().filter(is_above).map(counts)),
     );
     shares.are_at_any_rate().then_some(shares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::ObjectiveVerdict;
+    use crate::fixture::five_block_report;
+
+    #[test]
+    fn failures_of_generator_limited_loads_do_not_count() {
+        let load = five_block_report().trials.remove(0).load;
+        let trial = |rate_rps: f64, verdict, error_share: f64| CapacityTrial {
+            error_share,
+            requests: 10_000.0,
+            ..CapacityTrial::new(rate_rps, &load, verdict)
+        };
+        let bounds = CapacityBounds {
+            kept_rps: Some(1000.0),
+            missed_rps: Some(2000.0),
+            ..CapacityBounds::default()
+        };
+        let is_common = |limited_rps: f64, below: f64, above: f64| {
+            let trials = [
+                trial(1000.0, ObjectiveVerdict::Kept, below),
+                trial(2000.0, ObjectiveVerdict::Failed("errors".into()), above),
+                trial(limited_rps, ObjectiveVerdict::GeneratorMissed("it stopped".into()), 0.6),
+            ];
+            common_failures(bounds, &trials, &trials[..2]).is_some()
+        };
+        assert!(!is_common(1000.0, 0.0, 0.03));
+        assert!(is_common(2000.0, 0.01, 0.011));
+    }
 }
