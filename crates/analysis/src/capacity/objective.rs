@@ -101,12 +101,21 @@ fn find_implied_miss(objective: &Objective, load: &LoadResult, error_share: f64)
 }
 
 /// Returns the first missed condition; `Err`: no condition is missed, and a percentile is unknown.
-fn first_miss(objective: &Objective, load: &LoadResult) -> Result<Option<Miss>, String> {
+/// `are_times_excused`: whether the generator's delay may explain missed times. It loses no
+/// response, so failures then decide before times.
+fn first_miss(
+    objective: &Objective,
+    load: &LoadResult,
+    are_times_excused: bool,
+) -> Result<Option<Miss>, String> {
     let error_share = load.error_share();
     let condition_misses =
         objective.conditions.iter().filter_map(|condition| find_miss(condition, load, error_share));
-    let misses: Vec<Miss> =
+    let mut misses: Vec<Miss> =
         condition_misses.chain(find_implied_miss(objective, load, error_share)).collect();
+    if are_times_excused {
+        misses.sort_by_key(|miss| !matches!(miss, Miss::Failures(_)));
+    }
     let mut too_short = None;
     for miss in misses {
         match miss {
@@ -153,7 +162,13 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
     if load.exchanges.due() == 0 {
         return ObjectiveVerdict::TooShort("no request was due".into());
     }
-    let (missed, too_short) = match first_miss(objective, load) {
+    let is_late = |caveat: &Caveat| match caveat.code {
+        Code::GeneratorStarved => true,
+        Code::GeneratorLate => is_met_without_lag(objective, load),
+        _ => false,
+    };
+    let are_times_excused = !is_saturated(load) && load.caveats.iter().any(is_late);
+    let (missed, too_short) = match first_miss(objective, load, are_times_excused) {
         Ok(missed) => (missed, None),
         Err(reason) => (None, Some(reason)),
     };
@@ -179,13 +194,8 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
                 // A control, which measures the generator.
                 Severity::Info => is_missed,
             };
-        let is_late = match caveat.code {
-            Code::GeneratorStarved => true,
-            Code::GeneratorLate => is_met_without_lag(objective, load),
-            _ => false,
-        };
         let is_disturbed = caveat.severity == Severity::Invalid && DISTURBED.contains(&caveat.code);
-        is_generator_limit || is_disturbed || has_missed_time && is_late && !is_saturated(load)
+        is_generator_limit || is_disturbed || has_missed_time && are_times_excused && is_late(caveat)
     };
     if let Some(caveat) = load.caveats.iter().find(is_disqualifying) {
         return ObjectiveVerdict::GeneratorMissed(caveat.message.clone());
@@ -486,6 +496,36 @@ mod tests {
         assert_eq!(with_busy_generator(Severity::Info), excused, "a control");
         let missed = with_busy_generator(Severity::Warning);
         assert!(matches!(missed, ObjectiveVerdict::Missed(_)), "its CPU was full: {missed:?}");
+    }
+
+    /// The order in which conditions are written does not matter.
+    #[test]
+    fn late_generator_excuses_no_failures_in_any_order() {
+        let verdict = |code: Code, objective: &str, change: fn(&mut LoadResult)| {
+            judge_load(objective, |l| {
+                l.response_time_us.p99 = Some(5100.0);
+                l.client.wake_lag_us =
+                    Percentiles { count: 10_000, p99: Some(150.0), ..Percentiles::default() };
+                let severity = Severity::Warning;
+                l.caveats.push(Caveat::new(code, severity, "late".into(), Default::default()));
+                change(l);
+            })
+        };
+        for code in [Code::GeneratorLate, Code::GeneratorStarved] {
+            for objective in ["p99<5ms,errors<0.1%", "errors<0.1%,p99<5ms"] {
+                let failed = ObjectiveVerdict::Failed("errors 0.500 %".into());
+                let verdict = verdict(code, objective, |l| {
+                    (l.exchanges.completed, l.exchanges.failed) = (9950, 50);
+                });
+                assert_eq!(verdict, failed, "{code} {objective}");
+            }
+            for objective in ["p99<5ms,p99.9<20ms", "p99.9<20ms,p99<5ms"] {
+                let verdict = verdict(code, objective, |l| {
+                    (l.response_time_us.count, l.response_time_us.unanswered) = (29_950, 50);
+                });
+                assert!(matches!(verdict, ObjectiveVerdict::Failed(_)), "{objective}: {verdict:?}");
+            }
+        }
     }
 
     /// A wake lag of 0.15 ms does not explain a percentile that is many milliseconds too high.
