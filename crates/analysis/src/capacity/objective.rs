@@ -195,7 +195,9 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
                 Severity::Info => is_missed,
             };
         let is_disturbed = caveat.severity == Severity::Invalid && DISTURBED.contains(&caveat.code);
-        is_generator_limit || is_disturbed || has_missed_time && are_times_excused && is_late(caveat)
+        is_generator_limit
+            || is_disturbed
+            || has_missed_time && are_times_excused && is_late(caveat)
     };
     if let Some(caveat) = load.caveats.iter().find(is_disqualifying) {
         return ObjectiveVerdict::GeneratorMissed(caveat.message.clone());
