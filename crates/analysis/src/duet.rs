@@ -287,14 +287,22 @@ pub(crate) fn idle_cpus_caveat(duet: &DuetResult, server: &ServerUse) -> Option<
     /// Minimum context switches per request at which wake-ups are a part of its cost.
     const MIN_SWITCHES: f64 = 0.2;
     let allowed = Some(server.cpu_allowed_s? / server.window_s).filter(|cpus| *cpus > 0.0)?;
-    let (used, switches) = (duet.cpus? / allowed, server.per_request.context_switches?);
-    (duet.loads > 1 && used < FULL_SHARE && switches >= MIN_SWITCHES).then(|| {
+    // Without CPU time there is nothing to compare.
+    server.cpu_us_per_request?;
+    let (used, switches) =
+        (duet.cpus.map(|cpus| cpus / allowed), server.per_request.context_switches);
+    let is_comparable = used.is_some_and(|used| used >= FULL_SHARE)
+        || switches.is_some_and(|switches| switches < MIN_SWITCHES);
+    (duet.loads > 1 && !is_comparable).then(|| {
+        let used_text =
+            used.map_or("an unknown part".into(), |used| format!("{:.0} %", 100.0 * used));
+        let switches_text =
+            switches.map_or("an unknown number of".into(), |switches| format!("{switches:.2}"));
         let message = format!(
-            "The servers of this duet used {:.0} % of their CPUs, and this one made {switches:.2} \
-             context switches per request. A wake-up costs more on an idle CPU. Which server pays \
-             for it depends on the others, so CPU per request is not comparable. Use more \
-             connections, or `order = \"interleaved\"`.",
-            100.0 * used
+            "The servers of this duet used {used_text} of their CPUs, and this one made \
+             {switches_text} context switches per request. A wake-up costs more on an idle CPU. \
+             Which server pays for it depends on the others, so CPU per request is not comparable. \
+             Use more connections, or `order = \"interleaved\"`."
         );
         Caveat::new(
             Code::IdleDuet,

@@ -1,6 +1,7 @@
 //! Builds the overview: one row per subject and workload, ranked by peak throughput, and the ties.
 
 mod absence;
+mod ratios;
 
 use std::cmp::Reverse;
 
@@ -27,6 +28,8 @@ use crate::trial::TrialResult;
 use crate::verdict::{Confidence, Peak, Resource};
 
 use absence::{missing_reason, not_served_reason};
+pub use ratios::RowRatios;
+use ratios::compare;
 
 /// One subject with one workload in the overview. Throughput is of the peak's step; response times,
 /// CPU and cost are of the reference step.
@@ -97,6 +100,9 @@ pub struct OverviewRow {
     /// Highest anonymous memory (resident if only that is known) in any sample of any measured
     /// window. The kernel's own peak includes page cache, so it is not used.
     pub memory_peak_bytes: Option<f64>,
+    /// Whether the memory is known at each planned step. Only its ratio to the baseline reads it.
+    #[serde(skip)]
+    has_memory_of_all_steps: bool,
     /// The services behind the subject.
     pub backends: Vec<BackendRow>,
     /// Time from exec until the subject was ready: the median over the starts.
@@ -182,45 +188,6 @@ fn median_of_invalid(cell: &Cell<'_>, metric: &Metric) -> Option<f64> {
     let invalid = cell.select(TrialResult::is_unexpectedly_invalid);
     let repeats = invalid.series_of_all(metric).repeated_if_complete();
     repeats.median.filter(|value| *value > 0.0)
-}
-
-/// A row's figures divided by those of another row. `None`: one of the two has no figure, or the
-/// divisor is 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct RowRatios {
-    /// Also `None` if one of the two peaks is a lower bound.
-    pub peak_rps: Option<f64>,
-    /// Lower bound of the ratio of the peaks, if this row's peak is a lower bound and the other's
-    /// is exact.
-    pub peak_rps_at_least: Option<f64>,
-    pub response_p50: Option<f64>,
-    pub response_p99: Option<f64>,
-    pub cpu_per_request: Option<f64>,
-    pub memory_peak: Option<f64>,
-    pub startup: Option<f64>,
-}
-
-impl RowRatios {
-    fn new(row: &OverviewRow, base: &OverviewRow) -> RowRatios {
-        let ratio = |pick: fn(&OverviewRow) -> Option<f64>| {
-            Some(pick(row)? / pick(base)?).filter(|ratio| ratio.is_finite())
-        };
-        let peak_ratio = |bound: PeakBound| {
-            let is_known = row.peak_bound() == bound && base.peak_bound() == PeakBound::Exact;
-            // No server serves more than is offered.
-            let are_capacities = row.shows_capacity() && base.shows_capacity();
-            ratio(OverviewRow::max_rps).filter(|_| is_known && are_capacities)
-        };
-        RowRatios {
-            peak_rps: peak_ratio(PeakBound::Exact),
-            peak_rps_at_least: peak_ratio(PeakBound::AtLeast),
-            response_p50: ratio(|r| r.response_p50_us),
-            response_p99: ratio(|r| r.response_p99_us),
-            cpu_per_request: ratio(|r| r.cpu_us_per_request),
-            memory_peak: ratio(|r| r.memory_peak_bytes),
-            startup: ratio(|r| r.startup_ms),
-        }
-    }
 }
 
 /// A service behind a subject, in the subject's row.
@@ -373,16 +340,6 @@ fn peaks_by_block(row: &OverviewRow, grid: &Grid<'_>) -> Series {
         return peak::lower_bounds(cell);
     }
     valid
-}
-
-/// Divides the rows of a workload by the baseline's, if the suite names one.
-fn compare(rows: &mut [OverviewRow], plan: &Plan) {
-    let Some(base) = rows.iter().find(|row| row.baseline).cloned() else { return };
-    let is_like_it =
-        |row: &OverviewRow| plan.are_loaded_alike(row.reference_cell.arm, base.reference_cell.arm);
-    for row in rows.iter_mut().filter(|row| !row.baseline && is_like_it(row)) {
-        row.to_baseline = Some(RowRatios::new(row, &base));
-    }
 }
 
 /// Returns the peak of each row.
@@ -626,6 +583,16 @@ impl<'a> RowMaker<'a> {
         (figures != InvalidFigures::default()).then_some(figures)
     }
 
+    /// Whether the subject's memory is known at each planned step of the workload.
+    fn has_memory_of_all_steps(&self, index: usize) -> bool {
+        let is_planned = |key: &CellKey| (key.arm, key.workload) == (index, self.workload);
+        let is_known = |key: CellKey| {
+            let trials = self.grid.get(key).map_or(&[][..], Cell::trials);
+            trials.iter().any(|trial| metric::memory(trial).is_some())
+        };
+        CellKey::planned(self.plan).into_iter().filter(is_planned).all(is_known)
+    }
+
     fn mixture(&self, key: CellKey) -> Option<Mixture> {
         Mixture::new(self.grid.get(key)?.trials().iter().copied())
     }
@@ -676,6 +643,7 @@ impl<'a> RowMaker<'a> {
             paid,
             paid_between,
             memory_peak_bytes: trials().filter_map(|t| metric::memory(t)).reduce(f64::max),
+            has_memory_of_all_steps: self.has_memory_of_all_steps(index),
             backends: self.backends(subject, at_reference, &trials().copied().collect::<Vec<_>>()),
             startup_ms: subject.startup_ms.ready.median,
             to_baseline: None,

@@ -363,7 +363,7 @@ proptest! {
             values.iter().for_each(|ns| recording.record(*ns));
             recording.seal()
         };
-        let missing = |count| UnansweredRequests { count, longest_ns: Some(1) };
+        let missing = |count| UnansweredRequests { count, longest_ns: Some(1), sum_ns: 0.0 };
         let before = Percentiles::from_due(&times(&values), missing(failures));
         let turned = turned.min(values.len());
         let one_more = Percentiles::from_due(&times(&values), missing(failures + 1));

@@ -278,6 +278,12 @@ impl UnansweredAges {
     pub fn longest_ns(&self) -> Option<u64> {
         self.ages.values().filter_map(Times::max).max()
     }
+
+    /// Returns the sum of the ages, nanoseconds, as exact as the buckets of [`Times`].
+    #[must_use]
+    pub fn sum_ns(&self) -> f64 {
+        self.ages.values().map(|ages| ages.mean().unwrap_or(0.0) * ages.count() as f64).sum()
+    }
 }
 
 /// Times of the window's exchanges outside of its edges, and of other exchanges inside them. With

@@ -124,8 +124,15 @@ fn outcome_line(result: &CapacityResult) -> String {
                 number(missed)
             )
         }
-        (Some(kept), None) => {
+        (Some(kept), None) if result.trials.iter().all(|t| t.rate_rps <= kept || t.kept) => {
             format!("  {} met at every rate, up to {} requests/s", result.objective, number(kept))
+        }
+        (Some(kept), None) => {
+            format!(
+                "  {} met up to {} requests/s, and undecided above",
+                result.objective,
+                number(kept)
+            )
         }
         (None, Some(missed)) => {
             format!(
@@ -263,6 +270,16 @@ mod tests {
         let short =
             CapacityTrial { too_short: true, ..trial(900.0, Some("too few requests for p99")) };
         assert!(line(&short).ends_with("unknown: too few requests for p99"));
+    }
+
+    /// Loads above it were interrupted before they decided.
+    #[test]
+    fn kept_rate_below_undecided_one_is_not_met_at_every_rate() {
+        let result = CapacityResult { missed_rps: None, settled: false, ..settled() };
+        assert!(text(&result).starts_with("  p99<5ms met up to 1,000 requests/s, and undecided"));
+        let trials = vec![trial(1000.0, None)];
+        let output = text(&CapacityResult { trials, ..result });
+        assert!(output.starts_with("  p99<5ms met at every rate, up to 1,000 requests/s"));
     }
 
     #[test]

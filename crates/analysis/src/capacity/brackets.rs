@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_archive::plan::Plan;
+use dyno_archive::plan::{Objective, Plan};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -130,36 +130,6 @@ impl Repeats {
 #[must_use]
 pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec<Bracket> {
     let Some(objective) = &plan.report.objective else { return Vec::new() };
-    let repeats = |key: CellKey| -> Repeats {
-        let trials = grid.get(key).map_or(&[][..], Cell::trials);
-        // A repeat that the machine disturbed has no vote, and its failures are not the server's.
-        let votes: Vec<(&TrialResult, ObjectiveVerdict)> = trials
-            .iter()
-            .filter(|trial| !trial.has_excuse())
-            .map(|trial| (*trial, judge(objective, &trial.load)))
-            .collect();
-        let counts = |(trial, _): &(&TrialResult, ObjectiveVerdict)| {
-            FailureCounts::new(trial.load.error_share(), trial.load.exchanges.due() as f64)
-        };
-        let is_servers = |(_, verdict): &&(&TrialResult, ObjectiveVerdict)| {
-            !matches!(verdict, ObjectiveVerdict::GeneratorMissed(_))
-        };
-        let counts = FailureCounts::sum(votes.iter().filter(is_servers).map(counts));
-        // An invalid repeat, such as one of a server that was still warming, has no vote for
-        // "kept".
-        let by_block = votes
-            .into_iter()
-            .filter(|(trial, verdict)| trial.valid || *verdict != ObjectiveVerdict::Kept)
-            .map(|(trial, verdict)| (trial.block, verdict))
-            .chain(
-                failed_starts(plan, &subjects[key.arm], key, |block| {
-                    trials.iter().any(|trial| trial.block == block)
-                })
-                .map(start_failure_vote),
-            )
-            .collect();
-        Repeats { by_block, counts }
-    };
     let mut brackets_by_cell: BTreeMap<(usize, usize, u32, u32, u32), Vec<(f64, Repeats)>> =
         BTreeMap::new();
     // If no start succeeded there are no trials, but failed starts have votes.
@@ -169,7 +139,8 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
             let cell_key =
                 (key.arm, key.workload, shape.connections, shape.streams, shape.pipeline);
             let rates = brackets_by_cell.entry(cell_key).or_default();
-            let votes = repeats(key);
+            let trials = grid.get(key).map_or(&[][..], Cell::trials);
+            let votes = repeats(plan, objective, (key, &subjects[key.arm]), trials);
             // Several steps may have the same rate.
             match rates.iter_mut().find(|(known, _): &&mut (f64, Repeats)| *known == rate) {
                 Some((_, known)) => {
@@ -190,6 +161,43 @@ pub fn brackets(plan: &Plan, subjects: &[SubjectResult], grid: &Grid<'_>) -> Vec
             Bracket { connections, streams, pipeline, ..bracket(cell_key, &rates) }
         })
         .collect()
+}
+
+/// Returns the votes of a cell's trials and of the starts that failed before one, and the failures
+/// that are the server's.
+fn repeats(
+    plan: &Plan,
+    objective: &Objective,
+    (key, subject): (CellKey, &SubjectResult),
+    trials: &[&TrialResult],
+) -> Repeats {
+    // A repeat that the machine disturbed has no vote, and its failures are not the server's.
+    let votes: Vec<(&TrialResult, ObjectiveVerdict)> = trials
+        .iter()
+        .filter(|trial| !trial.has_excuse())
+        .map(|trial| (*trial, judge(objective, &trial.load)))
+        .collect();
+    let counts = |(trial, _): &(&TrialResult, ObjectiveVerdict)| {
+        FailureCounts::new(trial.load.error_share(), trial.load.exchanges.due() as f64)
+    };
+    let is_servers = |(_, verdict): &&(&TrialResult, ObjectiveVerdict)| {
+        !matches!(verdict, ObjectiveVerdict::GeneratorMissed(_))
+    };
+    let counts = FailureCounts::sum(votes.iter().filter(is_servers).map(counts));
+    // An invalid repeat, such as one of a server that was still warming, has no vote for
+    // "kept".
+    let by_block = votes
+        .into_iter()
+        .filter(|(trial, verdict)| trial.valid || *verdict != ObjectiveVerdict::Kept)
+        .map(|(trial, verdict)| (trial.block, verdict))
+        .chain(
+            failed_starts(plan, subject, key, |block| {
+                trials.iter().any(|trial| trial.block == block)
+            })
+            .map(start_failure_vote),
+        )
+        .collect();
+    Repeats { by_block, counts }
 }
 
 /// Returns the vote of a start that failed before a load: its rate missed the objective.

@@ -203,12 +203,14 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
         return ObjectiveVerdict::GeneratorMissed(caveat.message.clone());
     }
     match missed {
-        Some(Miss::Failures(message)) => return ObjectiveVerdict::Failed(message),
-        Some(Miss::Time(message) | Miss::TooShort(message)) => {
-            return ObjectiveVerdict::Missed(message);
-        }
-        None => {}
+        Some(Miss::Failures(message)) => ObjectiveVerdict::Failed(message),
+        Some(Miss::Time(message) | Miss::TooShort(message)) => ObjectiveVerdict::Missed(message),
+        None => judge_validity(load, too_short),
     }
+}
+
+/// Judges a load that misses no condition. `too_short`: why a condition is undecided.
+fn judge_validity(load: &LoadResult, too_short: Option<String>) -> ObjectiveVerdict {
     // A load that is not valid does not meet an objective.
     let is_invalid = |caveat: &&Caveat| caveat.severity == Severity::Invalid;
     let invalid = load.caveats.iter().find(is_invalid);
@@ -292,10 +294,15 @@ fn find_miss(condition: &Condition, load: &LoadResult, error_share: f64) -> Opti
         Condition::Errors { below } => {
             (error_share >= *below).then(|| Miss::Failures(error_text(error_share)))
         }
-        Condition::Mean { below_us } => match times.mean {
-            Some(mean) if mean < *below_us => None,
-            Some(mean) => Some(Miss::Time(format!("mean {}", ms(mean)))),
-            None => Some(Miss::Failures("no correct response".into())),
+        Condition::Mean { below_us } => match (times.mean, times.least_mean()) {
+            (None, _) => Some(Miss::Failures("no correct response".into())),
+            (Some(mean), _) if mean >= *below_us => Some(Miss::Time(format!("mean {}", ms(mean)))),
+            // Lost requests do not help.
+            (Some(_), Some(least)) if least >= *below_us => Some(Miss::Failures(format!(
+                "mean {} or more, with the requests without a correct response",
+                ms(least)
+            ))),
+            _ => None,
         },
         Condition::Quantile { name, q, below_us } => {
             find_quantile_miss(times, (name, *q), *below_us)
@@ -379,6 +386,18 @@ mod tests {
                 "{objective}"
             );
         }
+        // 90 of 10,000 requests got no response within 5 s.
+        let lost = |l: &mut LoadResult| {
+            let times = &mut l.response_time_us;
+            (times.count, times.unanswered, times.unanswered_sum) = (9910, 90, 90.0 * 5e6);
+        };
+        assert_eq!(
+            judge_load("mean<10ms", lost),
+            ObjectiveVerdict::Failed(
+                "mean 45.892 ms or more, with the requests without a correct response".into()
+            )
+        );
+        assert_eq!(judge_load("mean<46ms", lost), ObjectiveVerdict::Kept);
         // An unknown percentile is neither kept nor missed, however slow one request was.
         let short = |expected: &str| {
             ObjectiveVerdict::TooShort(format!("too few requests for p99.9{expected}"))

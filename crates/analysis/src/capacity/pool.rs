@@ -68,6 +68,7 @@ fn combine(loads: &[&PooledLoad]) -> Option<LoadResult> {
     let missing = loads.iter().fold(UnansweredRequests::NONE, |sum, load| UnansweredRequests {
         count: sum.count + load.missing.count,
         longest_ns: sum.longest_ns.max(load.missing.longest_ns),
+        sum_ns: sum.sum_ns + load.missing.sum_ns,
     });
     let times = Times::merge(loads.iter().map(|load| &load.times));
     let mut result = representative_load(loads).result.clone();

@@ -502,7 +502,7 @@ fn pages(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Option<Page
         // The duration of a failed page is not recorded.
         time_us: Percentiles::from_due(
             &times,
-            UnansweredRequests { count: failed + unfinished, longest_ns: None },
+            UnansweredRequests { count: failed + unfinished, ..UnansweredRequests::NONE },
         ),
     })
 }
@@ -510,7 +510,8 @@ fn pages(record: &LoadRecord, config: &LoadConfig, window_s: f64) -> Option<Page
 fn kernel_response(record: &LoadRecord) -> Option<Percentiles> {
     let times = times_after_warmup(record, |i| &i.kernel_response);
     let count = record.books.due().saturating_sub(times.count());
-    let missing = UnansweredRequests { count, longest_ns: record.unanswered.longest_ns() };
+    let longest_ns = record.unanswered.longest_ns();
+    let missing = UnansweredRequests { count, longest_ns, ..UnansweredRequests::NONE };
     (!times.is_empty()).then(|| Percentiles::from_due(&times, missing))
 }
 
@@ -647,6 +648,7 @@ pub fn interval_result(interval: &Interval) -> IntervalResult {
     let missing = UnansweredRequests {
         count: own_outcomes.total() - own_outcomes.get(Outcome::Ok) + interval.dropped,
         longest_ns: Some(interval.longest_failure_ns).filter(|ns| *ns > 0),
+        ..UnansweredRequests::NONE
     };
     let mean_in_flight =
         if seconds > 0.0 { interval.in_flight_ns as f64 / 1e9 / seconds } else { 0.0 };

@@ -35,6 +35,9 @@ pub struct Percentiles {
     pub p99_9: Option<f64>,
     pub p99_99: Option<f64>,
     pub max: Option<f64>,
+    /// Sum of the known waits of unanswered requests, microseconds.
+    #[serde(skip)]
+    pub unanswered_sum: f64,
     /// 95 % intervals of the percentiles p50 to p99.9, by name; empty unless requested. They assume
     /// independent requests, but a stall affects many at once. The real uncertainty of one load's
     /// percentiles is at least this large.
@@ -55,15 +58,18 @@ const BOUNDED_PERCENTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// Requests that were due and got no correct response: they rank above every correct response.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct UnansweredRequests {
     pub count: u64,
     /// Longest known wait of one of them, nanoseconds; `None`: unknown.
     pub longest_ns: Option<u64>,
+    /// Sum of the known waits, nanoseconds.
+    pub sum_ns: f64,
 }
 
 impl UnansweredRequests {
-    pub const NONE: UnansweredRequests = UnansweredRequests { count: 0, longest_ns: None };
+    pub const NONE: UnansweredRequests =
+        UnansweredRequests { count: 0, longest_ns: None, sum_ns: 0.0 };
 }
 
 /// Returns the time of rank ⌈q·n⌉, in nanoseconds, where n counts correct responses and `missing`
@@ -111,8 +117,18 @@ impl Percentiles {
             p99_9: at(0.999),
             p99_99: at(0.9999),
             max: times.max().map(us),
+            unanswered_sum: missing.sum_ns / 1e3,
             bounds_us: BTreeMap::new(),
         }
+    }
+
+    /// Returns the mean of all that was due, microseconds, with each unanswered request at its
+    /// known wait: a lower bound if some are unanswered. `None`: nothing was due.
+    #[must_use]
+    pub fn least_mean(&self) -> Option<f64> {
+        let sum = self.mean.unwrap_or(0.0) * self.count as f64 + self.unanswered_sum;
+        let due = self.count + self.unanswered;
+        (due > 0).then(|| sum / due as f64)
     }
 
     /// Adds the bounds of the known percentiles.
@@ -152,8 +168,11 @@ mod tests {
         let mut times = Recording::new();
         values.for_each(|us| times.record(us * 1000));
         let times = times.seal();
-        Percentiles::from_due(&times, UnansweredRequests { count: missing, longest_ns: None })
-            .with_bounds(&times)
+        Percentiles::from_due(
+            &times,
+            UnansweredRequests { count: missing, ..UnansweredRequests::NONE },
+        )
+        .with_bounds(&times)
     }
 
     #[test]

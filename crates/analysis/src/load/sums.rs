@@ -60,10 +60,13 @@ impl WindowSums {
             }
         }
         let missing = record.books.due().saturating_sub(sums.times.response.count());
-        sums.missing =
-            UnansweredRequests { count: missing, longest_ns: record.unanswered.longest_ns() };
+        sums.missing = UnansweredRequests {
+            count: missing,
+            longest_ns: record.unanswered.longest_ns(),
+            sum_ns: record.unanswered.sum_ns(),
+        };
         let longest_ns = Some(record.unanswered.longest_service_ns).filter(|ns| *ns > 0);
-        sums.missing_service = UnansweredRequests { count: missing, longest_ns };
+        sums.missing_service = UnansweredRequests { count: missing, longest_ns, sum_ns: 0.0 };
         if window_ns > 0.0 {
             sums.in_flight.mean /= window_ns;
             let within_ns =

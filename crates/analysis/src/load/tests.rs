@@ -22,7 +22,7 @@ fn percentile_requires_twenty_samples_above() {
     let percentiles_of = |responses: usize, count| {
         Percentiles::from_due(
             &times(&vec![5; responses]),
-            UnansweredRequests { count, longest_ns: Some(9 * MS) },
+            UnansweredRequests { count, longest_ns: Some(9 * MS), sum_ns: 0.0 },
         )
     };
     // A tenth of 200, up to rounding.

@@ -151,6 +151,10 @@ fn row_has_ratios_to_baseline() {
     assert_eq!((ratios.response_p50, ratios.response_p99), (Some(10.0), Some(100.0)));
     assert_eq!((ratios.cpu_per_request, ratios.startup), (None, Some(10.0)), "0 divides nothing");
     assert_eq!(rows[2].to_baseline.unwrap().peak_rps, None);
+    assert!(ratios.memory_peak.is_some());
+    rows[1].has_memory_of_all_steps = false;
+    compare(&mut rows, &plan);
+    assert_eq!(rows[0].to_baseline.unwrap().memory_peak, None, "of other steps");
     let mut offered = rows.clone();
     offered[0].peak_is_offered = true;
     compare(&mut offered, &plan);

@@ -30,16 +30,19 @@ pub struct RoleUse {
 
 impl RoleUse {
     /// Adds the use of the role in the next stretch of time. The number of threads is that at the
-    /// end.
+    /// end. What is unknown for one stretch is unknown for both together.
     pub(super) fn add(&mut self, next: &RoleUse) {
         self.cpu_s += next.cpu_s;
-        add_some(&mut self.run_delay_s, next.run_delay_s);
+        self.run_delay_s = self.run_delay_s.zip(next.run_delay_s).map(|(a, b)| a + b);
         self.threads = next.threads;
-        add_some(&mut self.ended, next.ended);
-        add_some(&mut self.wakeups, next.wakeups);
-        for (state, seconds) in next.states_s.iter().flatten() {
-            *self.states_s.get_or_insert_default().entry(state).or_default() += seconds;
-        }
+        self.ended = self.ended.zip(next.ended).map(|(a, b)| a + b);
+        self.wakeups = self.wakeups.zip(next.wakeups).map(|(a, b)| a + b);
+        self.states_s = self.states_s.take().zip(next.states_s.as_ref()).map(|(mut sums, next)| {
+            for (state, seconds) in next {
+                *sums.entry(state).or_default() += seconds;
+            }
+            sums
+        });
     }
 }
 

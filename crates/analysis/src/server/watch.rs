@@ -227,12 +227,10 @@ impl WatchRecord {
             .zip(next.split_s)
             .map(|((user, sys), (next_user, next_sys))| (user + next_user, sys + next_sys));
         let (cpus_user, cpus_sys) = split_cpus(cpus, split_s).unzip();
-        let mut by_thread_role = self.by_thread_role;
-        for (role, used) in &mut by_thread_role {
-            used.threads = next.by_thread_role.get(role).map_or(0, |next| next.threads);
-        }
-        for (role, used) in &next.by_thread_role {
-            by_thread_role.entry(role).or_default().add(used);
+        let mut by_thread_role = merge_roles(self.by_thread_role, &next.by_thread_role);
+        if cpus.is_none() {
+            // The CPU time of the roles would be that of the known stretches only.
+            by_thread_role.clear();
         }
         WatchRecord {
             schema: SCHEMA,
@@ -267,6 +265,23 @@ impl WatchRecord {
             sockets: next.sockets.clone(),
         }
     }
+}
+
+/// Adds the use of each role in the next stretch. A role that is absent there has no threads.
+fn merge_roles(
+    mut sums: BTreeMap<&'static str, RoleUse>,
+    next: &BTreeMap<&'static str, RoleUse>,
+) -> BTreeMap<&'static str, RoleUse> {
+    for (role, used) in &mut sums {
+        match next.get(role) {
+            Some(next) => used.add(next),
+            None => used.threads = 0,
+        }
+    }
+    for (role, used) in next {
+        sums.entry(role).or_insert_with(|| used.clone());
+    }
+    sums
 }
 
 /// Splits CPU time as user and system time are to each other. `None`: unknown, or both are 0.
@@ -489,6 +504,22 @@ mod tests {
     }
 
     #[test]
+    fn sum_of_role_is_unknown_if_one_stretch_is() {
+        let states_s = Some([("running", 0.5)].into());
+        let known = RoleUse { cpu_s: 0.5, wakeups: Some(7), states_s, ..RoleUse::default() };
+        let unknown = RoleUse { cpu_s: 0.5, ..RoleUse::default() };
+        let stretch = |role: &RoleUse| BTreeMap::from([("work", role.clone())]);
+        let sum = |a: &RoleUse, b: &RoleUse| merge_roles(stretch(a), &stretch(b))["work"].clone();
+        for both in [sum(&known, &unknown), sum(&unknown, &known)] {
+            assert_eq!((both.cpu_s, both.wakeups, both.states_s), (1.0, None, None));
+        }
+        assert_eq!(sum(&known, &known).wakeups, Some(14));
+        // Threads that began in the second stretch had no use in the first.
+        let began = merge_roles(BTreeMap::new(), &stretch(&known));
+        assert_eq!(began["work"].wakeups, Some(7));
+    }
+
+    #[test]
     fn watch_record_has_system_calls_per_second() {
         let mut record = record_with_threads(&[(500, 0)]);
         let call = |count, returned| CallUse { count, returned, ..CallUse::default() };
@@ -530,6 +561,10 @@ mod tests {
         let roles = after_restart.by_thread_role.values();
         assert!(roles.clone().all(|role| role.wakeups.is_none() && role.states_s.is_none()));
         assert!(roles.count() > 0);
+        // Without the CPU time of a stretch, the summary has no row.
+        let known = watch_record(0, &first, &last).unwrap();
+        let without_cpu_time = WatchRecord { cpus: None, ..known.clone() };
+        assert!(known.merge(&without_cpu_time).by_thread_role.is_empty());
         assert!(watch_record(0, &first, &last).unwrap().syscalls.is_some());
         assert!(watch_record(0, &first, &first).is_none(), "one instant");
         let mut gone = last.clone();

@@ -38,7 +38,8 @@ pub enum GeneratorBound {
     /// Threads and interrupts, which the kernel bills to no program, used nearly all of a CPU.
     Interrupts { work: f64, interrupts: f64 },
     /// Its CPUs were full, and it waited for them.
-    Crowded { busy: f64, others: f64, stolen: f64, waiting: f64 },
+    /// `waiting`: `None`: unknown.
+    Crowded { busy: f64, others: f64, stolen: f64, waiting: Option<f64> },
 }
 
 impl GeneratorBound {
@@ -100,7 +101,7 @@ impl GeneratorBound {
                 percent(busy),
                 percent(others),
                 percent(stolen),
-                percent(waiting)
+                waiting.map_or("an unknown part".into(), percent)
             ),
         }
     }
@@ -160,7 +161,7 @@ fn crowded_cpus(result: &LoadResult) -> Option<GeneratorBound> {
         busy,
         others,
         stolen,
-        waiting: headroom.waiting.unwrap_or(0.0),
+        waiting: headroom.waiting,
     })
 }
 
@@ -257,10 +258,12 @@ pub(super) fn generator_quota(result: &LoadResult) -> Option<Caveat> {
     let cpus = headroom
         .quota_cpus
         .filter(|_| headroom.throttled.is_none_or(|share| share <= MAX_THROTTLED))?;
+    let throttled = headroom.throttled.map_or(String::new(), |share| {
+        format!(", which throttled it in {} of the periods", percent(share))
+    });
     let message = format!(
-        "dyno's own control group has a quota of {cpus:.2} CPUs, which throttled it in {} of the \
-         periods. A larger load may reach the quota. Raise it, or run dyno outside of that group.",
-        percent(headroom.throttled.unwrap_or(0.0))
+        "dyno's own control group has a quota of {cpus:.2} CPUs{throttled}. A larger load may \
+         reach the quota. Raise it, or run dyno outside of that group."
     );
     let evidence = json!({"cpus": cpus, "throttled": headroom.throttled});
     Some(Caveat::new(Code::GeneratorQuota, Severity::Info, message, evidence))

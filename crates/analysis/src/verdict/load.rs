@@ -520,14 +520,18 @@ fn queueing(result: &LoadResult, context: &Context<'_>) -> Option<Caveat> {
 }
 
 fn late_wakeups(result: &LoadResult) -> Option<Caveat> {
-    let (lag_us, median_us) = (result.client.wake_lag_us.p99?, result.response_time_us.p50?);
+    let median_us = result.response_time_us.p50?;
+    // With few requests the higher percentiles are unknown.
+    let lag = &result.client.wake_lag_us;
+    let percentiles = [("p99", lag.p99), ("p90", lag.p90), ("p50", lag.p50)];
+    let (name, lag_us) = percentiles.into_iter().find_map(|(name, lag)| Some((name, lag?)))?;
     (lag_us > 0.1 * median_us && lag_us > 100.0).then(|| {
         let message = format!(
-            "The p99 of the generator's wake lag is {lag_us:.0} µs, compared with a median \
+            "The {name} of the generator's wake lag is {lag_us:.0} µs, compared with a median \
              response time of {median_us:.0} µs. The measured times include this delay. Use a \
              quieter machine."
         );
-        let evidence = json!({"wake_lag_p99_us": lag_us});
+        let evidence = json!({(format!("wake_lag_{name}_us")): lag_us});
         Caveat::new(Code::GeneratorLate, Severity::Warning, message, evidence)
     })
 }

@@ -287,9 +287,14 @@ pub(super) fn lock(load: &LoadResult, server: &ServerUse) -> Option<Limiter> {
     if TimedWaits::from_use(server) != TimedWaits::Few {
         return None;
     }
-    let are_in_kernel = lock_calls_per_response(server).is_some_and(|n| n < MIN_LOCK_CALLS);
-    let place = if are_in_kernel { "in the kernel" } else { "futex" };
-    let sentence = format!("A lock: the server's {wait} waited for each other ({place})");
+    let lock_calls = lock_calls_per_response(server);
+    let are_in_kernel = lock_calls.is_some_and(|n| n < MIN_LOCK_CALLS);
+    let place = match lock_calls {
+        Some(_) if are_in_kernel => " (in the kernel)",
+        Some(_) => " (futex)",
+        None => "",
+    };
+    let sentence = format!("A lock: the server's {wait} waited for each other{place}");
     let holders = wait.threads_at_work(server);
     let (confidence, doubt) = if are_in_kernel {
         (

@@ -215,7 +215,7 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        message: "other programs 5.0 %, hypervisor 0 %), and its threads waited for a CPU for 0 %",
+        message: "hypervisor 0 %), and its threads waited for a CPU for an unknown part of the time",
         evidence: r#"{"waiting": null}"#,
         trigger: |w| {
             set_busy_cpu(w, 950 * MS, None);
@@ -310,7 +310,7 @@ pub(super) const OTHER_CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorQuota,
         severity: Severity::Info,
-        message: "throttled it in 0 % of the periods",
+        message: "has a quota of 0.50 CPUs. A larger load may reach the quota.",
         evidence: r#"{"throttled": null}"#,
         trigger: |w| {
             set_quota(w, 0);

@@ -523,6 +523,22 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss: |w| set_idle_duet(w, 0.5, 199),
         near_miss_severity: None,
     },
+    // The CPU time of another server of the duet is unknown.
+    Case {
+        code: Code::IdleDuet,
+        severity: Severity::Invalid,
+        message: "used an unknown part of their CPUs, and this one made 0.20 context switches",
+        evidence: r#"{"used": null, "switches": 0.2}"#,
+        trigger: |w| {
+            set_idle_duet(w, 0.5, 200);
+            w.duet.as_mut().expect("a duet").cpus = None;
+        },
+        near_miss: |w| {
+            set_idle_duet(w, 0.5, 199);
+            w.duet.as_mut().expect("a duet").cpus = None;
+        },
+        near_miss_severity: None,
+    },
     // Each response takes 1 ms in the default world.
     Case {
         code: Code::LongerThanTurns,

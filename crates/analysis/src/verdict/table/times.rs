@@ -295,6 +295,16 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
         near_miss: |w| set_wake_lag(w, 99_900, 500_000),
         near_miss_severity: None,
     },
+    // With 1,000 wake-ups the p99 is unknown.
+    Case {
+        code: Code::GeneratorLate,
+        severity: Severity::Warning,
+        message: "The p90 of the generator's wake lag is 101 µs, compared with a median response",
+        evidence: "{}",
+        trigger: |w| set_few_wake_lags(w, 101_000),
+        near_miss: |w| set_few_wake_lags(w, 99_900),
+        near_miss_severity: None,
+    },
     Case {
         code: Code::GeneratorStarved,
         severity: Severity::Warning,
@@ -443,6 +453,13 @@ fn set_wake_lag(w: &mut TrialWorld, lag_ns: u64, response_ns: u64) {
     *w = TrialWorld::with_responses(2000);
     w.interval().wake_lag = equal_times(2000, lag_ns);
     w.interval().times.response = equal_times(2000, response_ns);
+}
+
+/// Sets the wake lag of 1,000 wake-ups, with a median response time of 1 ms.
+fn set_few_wake_lags(w: &mut TrialWorld, lag_ns: u64) {
+    *w = TrialWorld::with_responses(1000);
+    w.interval().wake_lag = equal_times(1000, lag_ns);
+    w.interval().times.response = equal_times(1000, 1_000_000);
 }
 
 /// Sets the gaps between requests in ns: half of them have the first length, and half the second.
