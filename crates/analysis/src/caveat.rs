@@ -112,6 +112,9 @@ codes! {
     /// limit.
     GeneratorThrottled = "generator_throttled" in Generator
         => "a CPU quota throttled the generator",
+    /// No local port was left to connect from, so requests got no response regardless of the
+    /// server.
+    NoLocalPort = "no_local_port" in Generator => "no local port was left",
     /// The control group of dyno has a CPU quota, which did not throttle the generator.
     GeneratorQuota = "generator_quota" in Generator,
     /// The generator has more threads than CPUs to run them on, so they wait for each other.

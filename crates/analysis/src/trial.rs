@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use dyno_archive::cpus::AllowedCpus;
+use dyno_archive::outcome::Outcome;
 use dyno_archive::plan::{Conditions, Plan, Step, Subject};
 use dyno_archive::start::PartStart;
 use dyno_archive::{Facts, LoadRecord, Party, StartRecord, TrialRecord};
@@ -142,7 +143,8 @@ const BREAKING: [Code; 5] = [
 /// Caveats that make a trial invalid because too many requests got no response.
 const LOSING: [Code; 3] = [Code::NoCorrectResponse, Code::Errors, Code::Outage];
 
-/// Caveats that attribute missing responses to causes outside of the server.
+/// Caveats that attribute missing responses to causes outside of the server and the generator's
+/// capacity.
 const EXCUSING: [Code; 4] =
     [Code::DroppedPackets, Code::GeneratorStopped, Code::BackendFailed, Code::MachineFailed];
 
@@ -152,9 +154,25 @@ const FOREIGN: [Code; 2] = [Code::BackendFailed, Code::MachineFailed];
 /// Sorts caveats, the most severe first. Among equally severe caveats, faults of the server come
 /// first, because reports show the first one.
 pub(crate) fn sort_by_severity(caveats: &mut [Caveat]) {
-    let groups = [&FOREIGN[..], &BREAKING, &EXCUSING, &LOSING];
-    let rank = |code: &Code| groups.iter().position(|codes| codes.contains(code));
-    caveats.sort_by_key(|c| (std::cmp::Reverse(c.severity), rank(&c.code).unwrap_or(usize::MAX)));
+    let rank = |code: Code| match code {
+        code if FOREIGN.contains(&code) => 0,
+        code if BREAKING.contains(&code) => 1,
+        code if excuses_losses(code) => 2,
+        code if LOSING.contains(&code) => 3,
+        _ => 4,
+    };
+    caveats.sort_by_key(|c| (std::cmp::Reverse(c.severity), rank(c.code)));
+}
+
+/// Whether a caveat that makes a load invalid shows that missing responses and slow ones are not
+/// the server's fault. Incorrect responses remain its fault.
+pub(crate) fn excuses_losses(code: Code) -> bool {
+    EXCUSING.contains(&code) || code.is_generator_limit() || code == Code::NoLocalPort
+}
+
+/// Whether a caveat is about missing responses, and may make a load invalid.
+pub(crate) fn is_loss(code: Code) -> bool {
+    LOSING.contains(&code)
 }
 
 impl TrialResult {
@@ -178,10 +196,30 @@ impl TrialResult {
         self.is_refused_for(&BREAKING) && !self.is_refused_for(&FOREIGN)
     }
 
-    /// Whether the trial is not valid because too many requests got no response. A stall of the
-    /// machine can cause this, too.
+    /// Whether the trial is not valid because too many requests got no response, and nothing
+    /// outside of the server explains that. A stall of the machine can cause this, too.
     pub(crate) fn has_lost(&self) -> bool {
-        self.is_refused_for(&LOSING) && !self.is_refused_for(&EXCUSING)
+        self.is_refused_for(&LOSING) && !self.invalid_codes().any(excuses_losses)
+    }
+
+    /// Whether the machine may have dropped the packets of requests that failed.
+    pub(crate) fn has_doubtful_losses(&self) -> bool {
+        let may_drop = self.caveats.iter().any(|caveat| caveat.code == Code::DroppedPackets);
+        may_drop && !self.refused && self.load.failed_requests() > 0
+    }
+
+    /// Returns the number of requests that the server failed: those without a correct response, of
+    /// which the generator lost none, and the machine dropped none. A control that refuses
+    /// connections fails none.
+    pub(crate) fn server_losses(&self) -> u64 {
+        let load = &self.load;
+        let by_generator = match self.is_limited_by_generator() {
+            // A generator at its limit sends requests late or never.
+            true => load.outcomes.get(Outcome::AddressExhausted) + load.exchanges.without_outcome(),
+            false => load.without_port(),
+        };
+        let is_excused = self.refused || self.has_doubtful_losses();
+        if is_excused { 0 } else { load.failed_requests().saturating_sub(by_generator) }
     }
 
     /// Whether the trial is not valid because the generator stopped, packets were dropped, or a
@@ -391,7 +429,6 @@ pub(crate) fn cpus_of(conditions: &Conditions, part: Option<&PartStart>) -> Allo
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::outcome::Outcome;
     use dyno_archive::plan::{self, Limits};
     use dyno_archive::start::{LimitKind, LimitReadBack};
     use serde_json::json;
@@ -424,6 +461,31 @@ mod tests {
         assert!(trial.is_inconclusive(), "the machine dropped its packets");
         trial.caveats.push(invalid(Code::FellBack));
         assert!(!trial.is_inconclusive(), "another protocol");
+    }
+
+    #[test]
+    fn generator_limits_excuse_missing_responses() {
+        let mut trial = five_block_report().trials.remove(0);
+        trial.valid = false;
+        let caveat = |code, severity| Caveat::new(code, severity, String::new(), json!({}));
+        trial.caveats = vec![caveat(Code::Errors, Severity::Invalid)];
+        assert!(trial.has_lost());
+        for code in [
+            Code::GeneratorBusy,
+            Code::GeneratorCrowded,
+            Code::GeneratorThrottled,
+            Code::NoLocalPort,
+            Code::DroppedPackets,
+        ] {
+            trial.caveats.truncate(1);
+            trial.caveats.push(caveat(code, Severity::Warning));
+            assert!(trial.has_lost(), "{code}: the server was at its limit, too");
+            trial.caveats[1].severity = Severity::Invalid;
+            assert!(!trial.has_lost() && trial.is_inconclusive(), "{code}");
+            // Incorrect responses are the server's in any case.
+            trial.caveats.push(caveat(Code::IncorrectResponses, Severity::Invalid));
+            assert!(trial.is_servers_fault() != FOREIGN.contains(&code), "{code}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::caveat::{Caveat, Code, Severity};
 use crate::load::percentile_value::PercentileValue;
 use crate::load::{Percentiles, SAMPLES_ABOVE};
 use crate::number_format::percent;
+use crate::trial::excuses_losses;
 use crate::verdict::MAX_LOST;
 
 /// Percentiles that a condition can name.
@@ -186,18 +187,14 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
     let has_missed_time = matches!(missed, Some(Miss::Time(_)));
     let is_missed = missed.is_some();
     let is_disqualifying = |caveat: &&Caveat| {
-        let is_generator_limit = is_generator_code(caveat.code)
-            && match caveat.severity {
-                Severity::Invalid => true,
-                // The server was at its own limit as well.
-                Severity::Warning => false,
-                // A control, which measures the generator.
-                Severity::Info => is_missed,
-            };
-        let is_disturbed = caveat.severity == Severity::Invalid && DISTURBED.contains(&caveat.code);
-        is_generator_limit
-            || is_disturbed
-            || has_missed_time && are_times_excused && is_late(caveat)
+        let is_excusing = match caveat.severity {
+            Severity::Invalid => excuses_losses(caveat.code),
+            // The server was at its own limit as well.
+            Severity::Warning => false,
+            // A control, which measures the generator.
+            Severity::Info => is_missed && caveat.code.is_generator_limit(),
+        };
+        is_excusing || has_missed_time && are_times_excused && is_late(caveat)
     };
     if let Some(caveat) = load.caveats.iter().find(is_disqualifying) {
         return ObjectiveVerdict::GeneratorMissed(caveat.message.clone());
@@ -224,10 +221,6 @@ fn judge_validity(load: &LoadResult, too_short: Option<String>) -> ObjectiveVerd
     }
 }
 
-/// Caveats that disqualify a load because the generator stopped, or the machine dropped packets or
-/// failed.
-const DISTURBED: [Code; 3] = [Code::GeneratorStopped, Code::DroppedPackets, Code::MachineFailed];
-
 /// Caveats that disqualify a load because of its responses.
 pub(super) const FAILURES: [Code; 5] = [
     Code::IncorrectResponses,
@@ -236,11 +229,6 @@ pub(super) const FAILURES: [Code; 5] = [
     Code::Unsolicited,
     Code::AnsweredEarly,
 ];
-
-/// Whether a caveat that disqualifies a load is about the generator, not about the server.
-const fn is_generator_code(code: Code) -> bool {
-    matches!(code, Code::GeneratorBusy | Code::GeneratorCrowded | Code::GeneratorThrottled)
-}
 
 fn parse_condition(
     text: &str,

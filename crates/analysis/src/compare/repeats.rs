@@ -141,10 +141,9 @@ impl SideRepeats {
         result
     }
 
-    /// Adds the requests of a counted or limited repeat. The failed requests of a control that
-    /// refuses connections are intended, and not added.
+    /// Adds the requests of a counted or limited repeat.
     fn count_requests(&mut self, trial: &TrialResult) {
-        let failed = if trial.refused { 0 } else { trial.load.failed_requests() };
+        let failed = trial.server_losses();
         self.with_failures += usize::from(failed > 0);
         self.failed_requests += failed;
         self.requests += trial.load.exchanges.due();

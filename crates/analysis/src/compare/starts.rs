@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use super::Side;
 use super::repeats::{Failures, excess_failures, largest_excess, p_of_failures, planned_blocks};
-use crate::caveat::Code;
 use crate::number_format;
 use crate::stats::REPEATS_FOR_INTERVAL;
 use crate::trial::TrialResult;
@@ -77,13 +76,9 @@ impl SideStarts {
         let is_broken = !kinds.is_empty() || trials.iter().any(|trial| trial.is_broken());
         let has_failures = is_broken
             || trials.iter().any(|trial| {
-                // The machine may have dropped the packets of these requests.
-                let is_excused = trial.caveats.iter().any(|c| c.code == Code::DroppedPackets);
                 // A generator at its limit does not make a server fail.
                 let is_counted = trial.valid || trial.has_known_cost();
-                let has_failed_requests =
-                    is_counted && !trial.refused && trial.load.failed_requests() > 0;
-                trial.has_lost() || has_failed_requests && !is_excused
+                trial.has_lost() || is_counted && trial.server_losses() > 0
             });
         let warm_ups = subject.map_or(&[][..], |subject| &subject.warm_ups).iter();
         // The warm-up of a control that refuses all connections fails as intended.

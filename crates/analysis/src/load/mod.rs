@@ -190,7 +190,12 @@ impl Exchanges {
     /// Due exchanges without a complete response: failed, unanswered, or dropped.
     #[must_use]
     pub const fn lost_count(&self) -> u64 {
-        self.failed.saturating_add(self.unanswered()).saturating_add(self.dropped)
+        self.failed.saturating_add(self.without_outcome())
+    }
+
+    /// Due exchanges that neither got a response nor failed: unanswered, or dropped.
+    pub(crate) const fn without_outcome(&self) -> u64 {
+        self.unanswered().saturating_add(self.dropped)
     }
 }
 
@@ -199,6 +204,23 @@ impl LoadResult {
     #[must_use]
     pub fn failed_requests(&self) -> u64 {
         self.exchanges.lost_count() + self.outcomes.incorrect_count()
+    }
+
+    /// Returns the number of due requests that got no response because no local port was left to
+    /// connect from. Others wait for a connection meanwhile. They are included if most failures
+    /// have this cause, and connections are missing at the end.
+    pub(crate) fn without_port(&self) -> u64 {
+        let exhausted = self.outcomes.get(Outcome::AddressExhausted);
+        let are_waiting = 2 * exhausted > self.exchanges.failed
+            && self.connections.established < self.connections.asked;
+        exhausted + if are_waiting { self.exchanges.without_outcome() } else { 0 }
+    }
+
+    /// Returns the share of due requests that got no correct response for another reason than a
+    /// missing local port: 0 to 1.
+    pub(crate) fn error_share_with_ports(&self) -> f64 {
+        let failed = self.failed_requests().saturating_sub(self.without_port());
+        failed as f64 / self.exchanges.due().max(1) as f64
     }
 
     /// Returns failed requests as a share of the due requests: 0 to 1.

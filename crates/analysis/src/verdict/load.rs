@@ -16,7 +16,7 @@ use crate::drops::{DropExplanation, MachineDrops};
 use crate::load::offered::rate_text;
 use crate::load::{InFlight, LoadResult, response_times, value_at_quantile};
 use crate::number_format::{percent, plural, was};
-use crate::trial::sort_by_severity;
+use crate::trial::{is_loss, sort_by_severity};
 
 /// Returns all caveats of a load, the most severe first.
 pub(super) fn caveats(
@@ -72,6 +72,7 @@ pub(super) fn caveats(
     if context.server.is_none() && record.slices_ns.is_none() && record.concurrent_loads.is_none() {
         caveats.extend(levels::unobserved_caveats(result));
     }
+    caveats.extend(missing_ports(result, &caveats));
     if let Some(refusals) = refusals::refusals(result, record, context) {
         caveats.retain(|caveat| !refusals::is_consequence(caveat));
         caveats.push(refusals);
@@ -281,13 +282,6 @@ fn errors(result: &LoadResult) -> Option<Caveat> {
             classes.join(", ")
         );
         let severity = if share > MAX_LOST { Severity::Invalid } else { Severity::Warning };
-        if result.outcomes.get(Outcome::AddressExhausted) > 0 {
-            message.push_str(
-                " No local port was left to connect from (EADDRNOTAVAIL). Keep connections alive, \
-                 connect from more addresses (`--source 127.0.0.2,127.0.0.3`), or widen \
-                 net.ipv4.ip_local_port_range.",
-            );
-        }
         if let Some(tls) = result.tls.as_ref().filter(|tls| !tls.errors.is_empty()) {
             let kinds: Vec<String> =
                 tls.errors.iter().map(|(name, n)| format!("{n} {name}")).collect();
@@ -295,6 +289,25 @@ fn errors(result: &LoadResult) -> Option<Caveat> {
         }
         let evidence = json!({"failed": exchanges.failed, "lost": lost, "share": share});
         Caveat::new(Code::Errors, severity, message, evidence)
+    })
+}
+
+/// No local port was left to connect from. The step is not valid if that explains `others`: missing
+/// responses that make it invalid.
+fn missing_ports(result: &LoadResult, others: &[Caveat]) -> Option<Caveat> {
+    let n = result.outcomes.get(Outcome::AddressExhausted);
+    (n > 0).then(|| {
+        let is_explained = 2 * n > result.exchanges.failed
+            && result.error_share_with_ports() <= MAX_LOST
+            && others.iter().any(|c| c.severity == Severity::Invalid && is_loss(c.code));
+        let severity = if is_explained { Severity::Invalid } else { Severity::Warning };
+        let message = format!(
+            "No local port was left to connect from for {} (EADDRNOTAVAIL). The server is not the \
+             cause. Keep connections alive, connect from more addresses (`--source \
+             127.0.0.2,127.0.0.3`), or widen net.ipv4.ip_local_port_range.",
+            plural(n, "request")
+        );
+        Caveat::new(Code::NoLocalPort, severity, message, json!({"requests": n}))
     })
 }
 

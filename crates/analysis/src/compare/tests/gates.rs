@@ -14,6 +14,9 @@ pub(super) enum RepeatOutcome {
     FailedStart,
     HarnessFailed,
     GeneratorBusy,
+    /// The generator did not send requests in time, and dropped them.
+    GeneratorDropped,
+    NoLocalPort,
     Removed,
 }
 
@@ -27,6 +30,13 @@ fn failed_start(
         failure: Some(dyno_archive::start::Failure { kind, message: "it ended".into() }),
         ..dyno_archive::StartRecord::default()
     }
+}
+
+fn lose(load: &mut dyno_archive::LoadRecord, outcome: dyno_archive::Outcome) {
+    load.books.failed += 50;
+    load.books.started += 50;
+    load.books.scheduled += 50;
+    (0..50).for_each(|_| load.intervals[0].outcomes.count(outcome));
 }
 
 /// Spoils the first repeats of an arm.
@@ -61,12 +71,6 @@ pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOu
             continue;
         }
         let load = &mut trial.load;
-        let lose = |load: &mut dyno_archive::LoadRecord, outcome| {
-            load.books.failed += 50;
-            load.books.started += 50;
-            load.books.scheduled += 50;
-            (0..50).for_each(|_| load.intervals[0].outcomes.count(outcome));
-        };
         match outcome {
             RepeatOutcome::Crashed => load.server_failure = Some("it ended".into()),
             RepeatOutcome::MachineFailed => {
@@ -82,7 +86,12 @@ pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOu
                 load.intervals[0].outcomes.count(dyno_archive::Outcome::UnexpectedStatus);
             }
             RepeatOutcome::NoResponses => lose(load, dyno_archive::Outcome::Timeout),
+            RepeatOutcome::NoLocalPort => lose(load, dyno_archive::Outcome::AddressExhausted),
             _ => {
+                if matches!(outcome, RepeatOutcome::GeneratorDropped) {
+                    load.books.dropped += 50;
+                    load.books.scheduled += 50;
+                }
                 let run_ns = load.window_ns.1;
                 let thread =
                     dyno_archive::sample::ThreadUse { tid: 1, run_ns, ..Default::default() };
@@ -92,7 +101,7 @@ pub(super) fn spoil(run: &mut Run, arm: usize, repeats: usize, outcome: RepeatOu
     }
 }
 
-const OUTCOMES: [(RepeatOutcome, Cause); 10] = [
+const OUTCOMES: [(RepeatOutcome, Cause); 12] = [
     (RepeatOutcome::Unchecked, Cause::Measurement),
     (RepeatOutcome::Crashed, Cause::ServerFailed),
     (RepeatOutcome::BackendEnded, Cause::Measurement),
@@ -102,6 +111,8 @@ const OUTCOMES: [(RepeatOutcome, Cause); 10] = [
     (RepeatOutcome::FailedStart, Cause::ServerFailed),
     (RepeatOutcome::HarnessFailed, Cause::Measurement),
     (RepeatOutcome::GeneratorBusy, Cause::Measurement),
+    (RepeatOutcome::GeneratorDropped, Cause::Measurement),
+    (RepeatOutcome::NoLocalPort, Cause::Measurement),
     (RepeatOutcome::Removed, Cause::NoRecord),
 ];
 

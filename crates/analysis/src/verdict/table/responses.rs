@@ -245,11 +245,55 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Errors,
         severity: Severity::Warning,
-        message: "(1 address_exhausted). No local port was left to connect from",
+        message: "(1 address_exhausted).",
         evidence: r#"{"failed": 1}"#,
         trigger: |w| w.add_outcomes(1, Outcome::AddressExhausted),
         near_miss: |_| {},
         near_miss_severity: None,
+    },
+    Case {
+        code: Code::NoLocalPort,
+        severity: Severity::Warning,
+        message: "No local port was left to connect from for 1 request (EADDRNOTAVAIL).",
+        evidence: r#"{"requests": 1}"#,
+        trigger: |w| w.add_outcomes(1, Outcome::AddressExhausted),
+        near_miss: |w| w.add_outcomes(1, Outcome::ConnectFailed),
+        near_miss_severity: None,
+    },
+    // Few attempts to connect fail, because slots wait between them. Requests wait meanwhile.
+    Case {
+        code: Code::NoLocalPort,
+        severity: Severity::Invalid,
+        message: "No local port was left to connect from for 6 requests (EADDRNOTAVAIL).",
+        evidence: r#"{"requests": 6}"#,
+        trigger: |w| {
+            w.add_outcomes(6, Outcome::AddressExhausted);
+            w.leave_in_flight(9);
+            w.record.connections.established -= 1;
+        },
+        near_miss: |w| {
+            w.add_outcomes(6, Outcome::AddressExhausted);
+            w.leave_in_flight(9);
+            w.add_outcomes(6, Outcome::Reset);
+            w.record.connections.established -= 1;
+        },
+        near_miss_severity: Some(Severity::Warning),
+    },
+    // The server lost too many other requests.
+    Case {
+        code: Code::NoLocalPort,
+        severity: Severity::Invalid,
+        message: "for 30 requests",
+        evidence: r#"{"requests": 30}"#,
+        trigger: |w| {
+            w.add_outcomes(30, Outcome::AddressExhausted);
+            w.add_outcomes(10, Outcome::Timeout);
+        },
+        near_miss: |w| {
+            w.add_outcomes(30, Outcome::AddressExhausted);
+            w.add_outcomes(11, Outcome::Timeout);
+        },
+        near_miss_severity: Some(Severity::Warning),
     },
     Case {
         code: Code::Unanswered,
