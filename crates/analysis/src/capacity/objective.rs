@@ -157,6 +157,18 @@ fn is_met_without_lag(objective: &Objective, load: &LoadResult) -> bool {
     objective.conditions.iter().all(is_met)
 }
 
+/// Whether so few requests failed for other reasons than a missing local port that they do not miss
+/// the objective.
+fn is_met_with_ports(objective: &Objective, load: &LoadResult) -> bool {
+    let limits = objective.conditions.iter().map(|condition| match condition {
+        Condition::Errors { below } => *below,
+        Condition::Mean { .. } => MAX_LOST,
+        Condition::Quantile { q, .. } => 1.0 - q,
+    });
+    let (share, limit) = (load.error_share_with_ports(), limits.fold(MAX_LOST, f64::min));
+    load.without_port() > 0 && (share == 0.0 || share < limit)
+}
+
 /// Decides whether a load met an objective.
 #[must_use]
 pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
@@ -183,6 +195,10 @@ pub fn judge(objective: &Objective, load: &LoadResult) -> ObjectiveVerdict {
             _ => wrong.message.clone(),
         };
         return ObjectiveVerdict::Failed(text);
+    }
+    if matches!(missed, Some(Miss::Failures(_))) && is_met_with_ports(objective, load) {
+        let message = "no local port was left to connect from".into();
+        return ObjectiveVerdict::GeneratorMissed(message);
     }
     let has_missed_time = matches!(missed, Some(Miss::Time(_)));
     let is_missed = missed.is_some();
@@ -327,6 +343,8 @@ fn ms(us: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use dyno_archive::outcome::Outcome;
+
     use super::*;
     use crate::fixture::five_block_report;
 
@@ -447,6 +465,25 @@ mod tests {
             judged_with(Code::StillWarming, "p99<5ms"),
             ObjectiveVerdict::Missed("late".into())
         );
+    }
+
+    #[test]
+    fn missing_ports_are_not_attributed_to_server() {
+        let verdict = |objective: &str, exhausted: u64, reset: u64| {
+            judge_load(objective, |l| {
+                let failed = exhausted + reset;
+                (l.exchanges.completed, l.exchanges.failed) = (10_000 - failed, failed);
+                (0..exhausted).for_each(|_| l.outcomes.count(Outcome::AddressExhausted));
+                (0..reset).for_each(|_| l.outcomes.count(Outcome::Reset));
+            })
+        };
+        for objective in ["errors<0.1%", "p99<5ms,errors<0.1%"] {
+            let missed = verdict(objective, 30, 9);
+            assert!(matches!(missed, ObjectiveVerdict::GeneratorMissed(_)), "{missed:?}");
+            assert!(matches!(verdict(objective, 30, 10), ObjectiveVerdict::Failed(_)));
+            assert_eq!(verdict(objective, 5, 4), ObjectiveVerdict::Kept);
+        }
+        assert!(matches!(verdict("p99<5ms", 500, 0), ObjectiveVerdict::GeneratorMissed(_)));
     }
 
     /// A generator that waits for a CPU changes no response.

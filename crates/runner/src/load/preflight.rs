@@ -4,8 +4,8 @@
 use std::net::UdpSocket;
 use std::sync::Arc;
 
-use dyno_archive::Outcome;
 use dyno_archive::plan::{Arrivals, Load, Step};
+use dyno_archive::{Interval, Outcome};
 use dyno_driver::PeerAddress;
 use dyno_engine::SpinPolicy;
 use dyno_launch::raise_open_files;
@@ -45,6 +45,8 @@ pub enum SingleResponse {
     Complete { response_ns: Option<u64> },
     /// None within the timeout.
     Missing,
+    /// None, because no local port was left to connect from.
+    NoLocalPort,
 }
 
 /// Sends one request, apart from any load. `Err`: it could not be sent.
@@ -52,10 +54,22 @@ pub fn request_once(spec: &LoadSpec, watch: &mut dyn Watch) -> Result<SingleResp
     let record = run(&one_request(spec, Arc::clone(&spec.traffic)), watch)?;
     let longest =
         record.intervals.iter().filter_map(|interval| interval.times.response.max()).max();
-    Ok(match record.books.completed {
-        0 => SingleResponse::Missing,
-        _ => SingleResponse::Complete { response_ns: longest },
-    })
+    Ok(single_response(record.books.completed, &record.intervals, longest))
+}
+
+fn single_response(
+    completed: u64,
+    intervals: &[Interval],
+    response_ns: Option<u64>,
+) -> SingleResponse {
+    let is_exhausted = |i: &Interval| i.outcomes.get(Outcome::AddressExhausted) > 0;
+    if completed > 0 {
+        SingleResponse::Complete { response_ns }
+    } else if intervals.iter().any(is_exhausted) {
+        SingleResponse::NoLocalPort
+    } else {
+        SingleResponse::Missing
+    }
 }
 
 /// Returns a load that sends one request of the traffic, and checks its response.
@@ -158,4 +172,24 @@ fn check_ports(spec: &LoadSpec) -> Result<(), String> {
         ports * sources,
         connections.div_ceil(ports)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_archive::Phase;
+
+    use super::*;
+
+    #[test]
+    fn single_response_names_missing_port() {
+        let response = |outcome: Option<Outcome>| {
+            let mut interval = Interval::new(Phase::Measured, 0, 1);
+            outcome.into_iter().for_each(|outcome| interval.outcomes.count(outcome));
+            single_response(0, &[interval], None)
+        };
+        assert_eq!(response(Some(Outcome::AddressExhausted)), SingleResponse::NoLocalPort);
+        for outcome in [Some(Outcome::ConnectRefused), None] {
+            assert_eq!(response(outcome), SingleResponse::Missing);
+        }
+    }
 }

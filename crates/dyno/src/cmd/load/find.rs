@@ -137,10 +137,16 @@ fn search(
 /// Default width of the bracket around the capacity, percent.
 const DEFAULT_WIDTH: f64 = 2.0;
 
+/// Reason why a search ends if connections cannot be made. The kernel keeps a port for a minute
+/// after its connection was closed.
+const NO_LOCAL_PORT: &str = "no local port was left to connect from (EADDRNOTAVAIL), so the loads \
+                             show nothing about the server. Keep connections alive, connect from \
+                             more addresses (--source), or widen net.ipv4.ip_local_port_range.";
+
 /// Runs one load at a rate, with its own random draws. `Err`: message for the user: why it could
-/// not begin, that the server no longer responds, or that its responses take longer than a load. A
-/// load without a correct response is a result as long as the server responds to a single request
-/// after it: it misses any objective.
+/// not begin, that no local port is left, that the server no longer responds, or that its responses
+/// take longer than a load. A load without a correct response is a result as long as the server
+/// responds to a single request after it: it misses any objective.
 fn run_load(
     prepared: &PreparedLoad,
     (rate, duration_ns, number): (f64, u64, usize),
@@ -166,6 +172,7 @@ fn run_load(
     }
     match dyno_runner::load::request_once(&spec, &mut watch)? {
         SingleResponse::Missing => Err("the server stopped responding".into()),
+        SingleResponse::NoLocalPort => Err(NO_LOCAL_PORT.into()),
         SingleResponse::Complete { response_ns: Some(ns) } if ns >= length_ns => Err(format!(
             "a single response takes {:.2} s, longer than a load, so loads show no rate. Make them \
              longer (-d).",
