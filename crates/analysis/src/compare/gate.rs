@@ -425,6 +425,10 @@ impl<'a> GateCell<'a> {
                 );
                 (GateState::Undecided, Some(text))
             }
+            // It is unknown whether the server failed these requests. The sentence names them.
+            (GateState::Held, _) if self.cell.b.with_doubtful_failures > 0 => {
+                (GateState::Undecided, Some(self.with_repeats(text)))
+            }
             (state, _) => {
                 match self.missing_control.as_ref().filter(|_| state == GateState::Held) {
                     Some(reason) => {

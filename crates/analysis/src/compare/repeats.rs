@@ -70,6 +70,9 @@ pub struct SideRepeats {
     /// Requests that failed in these repeats, and all that were due in them.
     pub failed_requests: u64,
     pub requests: u64,
+    /// Counted and limited repeats in which requests failed and the machine may have dropped their
+    /// packets. They are not in `with_failures`, and no gate of `b` is held with one.
+    pub with_doubtful_failures: usize,
 }
 
 /// The repeats of both sides of a cell.
@@ -145,6 +148,7 @@ impl SideRepeats {
     fn count_requests(&mut self, trial: &TrialResult) {
         let failed = trial.server_losses();
         self.with_failures += usize::from(failed > 0);
+        self.with_doubtful_failures += usize::from(trial.has_doubtful_losses());
         self.failed_requests += failed;
         self.requests += trial.load.exchanges.due();
     }
@@ -193,6 +197,18 @@ impl SideRepeats {
             self.with_failures,
             self.losses().all
         )
+    }
+
+    /// States in how many repeats it is unknown why requests failed. `None`: in none.
+    pub(super) fn doubt_in_words(&self, name: &str) -> Option<String> {
+        (self.with_doubtful_failures > 0).then(|| {
+            format!(
+                "requests of {name} failed in {} of {} repeats in which the machine may have \
+                 dropped their packets",
+                self.with_doubtful_failures,
+                self.losses().all
+            )
+        })
     }
 
     /// Returns the number of repeats that count for a metric.
@@ -253,6 +269,8 @@ impl CellRepeats {
         if self.a.failed_requests + self.b.failed_requests > 0 {
             texts.extend([self.a.losses_in_words("A"), self.b.losses_in_words("B")]);
         }
+        texts
+            .extend([self.a.doubt_in_words("A"), self.b.doubt_in_words("B")].into_iter().flatten());
         let sentence = (!texts.is_empty()).then(|| texts.join("; "));
         CellRepeats { p_failed, sentence, ..self }
     }

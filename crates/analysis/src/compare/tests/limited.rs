@@ -76,6 +76,51 @@ fn failed_requests_of_limited_repeats_miss_cpu_gate() {
     assert_eq!((starts.a.with_failures, starts.b.with_failures), (0, 14));
 }
 
+/// Five or fewer requests in a thousand find no local port, or are lost while the table of tracked
+/// connections is full. The server did not fail them.
+#[test]
+fn losses_outside_of_server_miss_no_gate() {
+    let gate_after = |outcome: dyno_archive::Outcome, has_evictions: bool| {
+        let mut run = run_with_servers("r", &[("x", FOURTEEN), ("y", FOURTEEN), NULL_OF_FOURTEEN]);
+        let arms: Vec<usize> = run.header.plan.trials.iter().map(|trial| trial.arm).collect();
+        for trial in run.trials.iter_mut().filter(|trial| arms[trial.trial] == 1) {
+            let load = &mut trial.load;
+            load.books.failed += 1;
+            load.books.started += 1;
+            load.books.scheduled += 1;
+            load.intervals[0].outcomes.count(outcome);
+        }
+        let mut report = report(&run);
+        for trial in report.trials.iter_mut().filter(|t| has_evictions && t.cell.arm == 1) {
+            trial.caveats.push(crate::caveat::Caveat::new(
+                crate::Code::DroppedPackets,
+                crate::caveat::Severity::Warning,
+                "evicted".into(),
+                serde_json::json!({}),
+            ));
+        }
+        let options = ComparisonOptions {
+            gates: Gate::parse("throughput<-20%").unwrap(),
+            ..ComparisonOptions::default()
+        };
+        let side = |arm| Side { run: &run, report: &report, arm: Some(arm) };
+        let comparison = compare(side(0), side(1), &options);
+        let b = &comparison.repeats[0].b;
+        assert_eq!(comparison.starts[0].b.with_failures, b.with_failures);
+        let counts = (b.with_failures, b.with_doubtful_failures);
+        (comparison.gates[0].state, counts, comparison.gates[0].sentence.clone())
+    };
+    use dyno_archive::Outcome::{AddressExhausted, Timeout};
+    let (state, counts, sentence) = gate_after(Timeout, false);
+    assert_eq!((state, counts), (GateState::Missed, (14, 0)), "{sentence}");
+    let (state, counts, sentence) = gate_after(AddressExhausted, false);
+    assert_eq!((state, counts), (GateState::Held, (0, 0)), "{sentence}");
+    let (state, counts, sentence) = gate_after(Timeout, true);
+    assert_eq!((state, counts), (GateState::Undecided, (0, 14)), "{sentence}");
+    let expected = "requests of B failed in 14 of 14 repeats in which the machine may have";
+    assert!(sentence.contains(expected), "{sentence}");
+}
+
 /// In three of five repeats p99 is unknown, because they stalled. The other two are no sample of
 /// the server.
 #[test]
