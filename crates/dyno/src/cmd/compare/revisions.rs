@@ -10,7 +10,7 @@ use dyno_analysis::compare::{
 };
 use dyno_analysis::subject::{SubjectFailure, SubjectResult};
 use dyno_archive::RunDir;
-use dyno_archive::plan::{Plan, Revision};
+use dyno_archive::plan::{Plan, Revision, Subject};
 use dyno_archive::start::FailureKind;
 use dyno_launch::guard::Guard;
 use dyno_launch::supervision::Supervision;
@@ -68,10 +68,7 @@ pub(super) fn run(
     let overrides =
         Overrides { only: Vec::new(), repeats: Some(repeats), ..options.choices.overrides() };
     let context = RunContext::new(path, &folders, &cache, &options.runs);
-    let check = |plan: &Plan| {
-        refuse_equal_revisions(plan, &names)
-            .or_else(|error| if args.anyway || is_changed { Ok(()) } else { Err(error) })
-    };
+    let check = |plan: &Plan| check_revisions(&plan.subjects, &names, args.anyway || is_changed);
     let (planned, builds, dir) =
         context.begin(across, &overrides, &supervision, &mut progress, &check)?;
     let ended = walk(&planned, &builds, &dir, &supervision, &mut progress)?;
@@ -96,8 +93,7 @@ fn write_comparison(
     let failed = failed_part(failures.map(|failure| failure.failure.kind));
     // An interrupt after the last step has no effect on the result.
     let is_cut = ended == RunEnd::Interrupted && !is_complete;
-    // A revision without a step was not shown to be wrong.
-    let invalid_reason = invalid_reason(&report).filter(|_| can_start(&run.header.plan));
+    let invalid_reason = invalid_reason(&report);
     let run_problems = run_problems(is_cut, is_complete, failed, invalid_reason.as_deref());
     let compared =
         ComparisonResult { run_problems, ..compare(side(0), side(1), comparison_options) };
@@ -113,7 +109,7 @@ fn write_comparison(
     super::super::print_saved(dir, "The run is saved.");
     written?;
     let ending = Ending {
-        is_cut: is_cut || !can_start(&run.header.plan),
+        is_cut,
         is_complete: is_complete && !is_empty && failed.is_none(),
         is_wrong: invalid_reason.is_some(),
         misses: compared.outcome() == GateOutcome::Missed,
@@ -157,14 +153,9 @@ fn failed_part(kinds: impl Iterator<Item = FailureKind>) -> Option<&'static str>
     }
 }
 
-/// Whether each revision was built and can run on this machine.
-fn can_start(plan: &Plan) -> bool {
-    plan.subjects.iter().all(|subject| subject.build_failed.is_none() && subject.skipped.is_none())
-}
-
 /// Facts that decide the exit status of a comparison of revisions.
 struct Ending {
-    /// The run was interrupted, or a revision could not be built or cannot run on this machine.
+    /// Whether the run was interrupted.
     is_cut: bool,
     /// Whether everything planned was measured, and no server failed.
     is_complete: bool,
@@ -356,18 +347,21 @@ fn revision_error(error: RevisionError) -> anyhow::Error {
     }
 }
 
-/// Checks that the revisions differ in the definition or in the inputs of the build.
-fn refuse_equal_revisions(plan: &Plan, names: &[String]) -> anyhow::Result<()> {
-    let [a, b] = &plan.subjects[..] else { return Ok(()) };
+/// Checks that both revisions were built and can run on this machine, and that they differ in the
+/// definition or in the inputs of the build. `may_be_equal`: the latter is not required.
+fn check_revisions(
+    subjects: &[Subject],
+    names: &[String],
+    may_be_equal: bool,
+) -> anyhow::Result<()> {
+    let [a, b] = subjects else { return Ok(()) };
     for (subject, name) in [a, b].into_iter().zip(names) {
         if let Some(reason) = subject.build_failed.as_ref().or(subject.skipped.as_ref()) {
             return Err(anyhow!("{name}: cannot be measured: {reason}"));
         }
     }
-    let inputs = |subject: &dyno_archive::plan::Subject| {
-        subject.build.as_ref().map(|build| build.inputs.clone())
-    };
-    if (&a.definition, inputs(a)) != (&b.definition, inputs(b)) {
+    let inputs = |subject: &Subject| subject.build.as_ref().map(|build| build.inputs.clone());
+    if may_be_equal || (&a.definition, inputs(a)) != (&b.definition, inputs(b)) {
         return Ok(());
     }
     Err(usage_error(format!(
@@ -400,6 +394,26 @@ mod tests {
     }
 
     #[test]
+    fn only_equal_revisions_are_measured_anyway() {
+        let names = ["main".to_string(), "HEAD".to_string()];
+        let check = |b: Subject, may_be_equal| {
+            let checked = check_revisions(&[Subject::default(), b], &names, may_be_equal);
+            checked.err().map(|error| error.to_string())
+        };
+        assert_eq!(check(Subject::default(), true), None);
+        let equal = check(Subject::default(), false).unwrap();
+        assert!(equal.contains("are the same in main and HEAD"), "{equal}");
+        let broken = Subject { build_failed: Some("exit 2".into()), ..Subject::default() };
+        let skipped = Subject { skipped: Some("no go".into()), ..Subject::default() };
+        for may_be_equal in [false, true] {
+            for (subject, reason) in [(&broken, "exit 2"), (&skipped, "no go")] {
+                let expected = format!("HEAD: cannot be measured: {reason}");
+                assert_eq!(check(subject.clone(), may_be_equal), Some(expected));
+            }
+        }
+    }
+
+    #[test]
     fn ending_with_broken_revision_is_invalid() {
         let status = |is_cut, is_complete, is_wrong, misses| {
             Ending { is_cut, is_complete, is_wrong, misses }.exit().map(|exit| exit as u8)
@@ -409,6 +423,6 @@ mod tests {
         assert_eq!(status(false, false, true, false), Some(1), "its server did not start");
         assert_eq!(status(false, false, false, true), Some(1), "it did not start in most repeats");
         assert_eq!(status(false, true, true, false), Some(1), "its responses were wrong");
-        assert_eq!(status(true, false, true, true), Some(3), "interrupted, or not built");
+        assert_eq!(status(true, false, true, true), Some(3), "interrupted");
     }
 }
