@@ -183,11 +183,11 @@ impl TrialResult {
         self.is_broken() || self.has_lost()
     }
 
-    /// Whether the trial is not valid because of incorrect or missing responses of a server that
-    /// kept running.
+    /// Whether the trial is not valid because a server that kept running responded incorrectly or
+    /// violated its contract. Noise does not cause this.
     #[must_use]
     pub fn has_wrong_responses(&self) -> bool {
-        self.is_servers_fault() && !self.is_refused_for(&[Code::SubjectFailed])
+        self.is_broken() && !self.is_refused_for(&[Code::SubjectFailed])
     }
 
     /// Whether the trial is not valid because its server responded incorrectly, ended, or
@@ -461,6 +461,22 @@ mod tests {
         assert!(trial.is_inconclusive(), "the machine dropped its packets");
         trial.caveats.push(invalid(Code::FellBack));
         assert!(!trial.is_inconclusive(), "another protocol");
+    }
+
+    /// A stall of the machine also causes missing responses, and a failed start ends them.
+    #[test]
+    fn missing_responses_are_no_wrong_responses() {
+        let mut trial = five_block_report().trials.remove(0);
+        trial.valid = false;
+        let mut has_wrong_responses = |codes: &[Code]| {
+            let invalid = |code| Caveat::new(code, Severity::Invalid, String::new(), json!({}));
+            trial.caveats = codes.iter().copied().map(invalid).collect();
+            trial.has_wrong_responses()
+        };
+        assert!(has_wrong_responses(&[Code::IncorrectResponses, Code::Errors]));
+        for codes in [&LOSING[..], &[Code::SubjectFailed, Code::Errors]] {
+            assert!(!has_wrong_responses(codes), "{codes:?}");
+        }
     }
 
     #[test]

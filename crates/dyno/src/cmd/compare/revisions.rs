@@ -229,7 +229,10 @@ impl Drop for TemporaryBuilds<'_> {
 fn invalid_reason(report: &Report) -> Option<String> {
     let invalid_trial = report.trials.iter().find(|trial| trial.has_wrong_responses());
     if let Some(trial) = invalid_trial {
-        return Some(format!("{}: returned incorrect responses, or none", trial.subject_id));
+        return Some(format!(
+            "{}: returned incorrect responses, or broke its contract",
+            trial.subject_id
+        ));
     }
     // A contract that is broken before the first load or after the last one leaves steps valid.
     let breaks = |subject: &SubjectResult| {
