@@ -53,8 +53,11 @@ fn is_without_starts(bracket: &Bracket) -> bool {
 
 /// Reason why it is unknown whether rates above `above_rps` meet the objective.
 fn undecided_reason(bracket: &Bracket, above_rps: f64) -> String {
-    if let Some(SearchCounts { starts, failed_starts: failed @ 1.., .. }) = bracket.searched {
-        return format!("{failed} of {} starts failed", starts + failed);
+    if let Some(SearchCounts { starts, failed_starts, failing_starts, .. }) = bracket.searched
+        && failed_starts + failing_starts > 0
+    {
+        let failed = failed_starts + failing_starts;
+        return format!("{failed} of {} starts failed", starts + failed_starts);
     }
     let mut above = bracket.rates.iter().filter(|rate| rate.rate_rps > above_rps);
     match above.all(|rate| rate.kept.loads == 0) {
@@ -74,7 +77,8 @@ fn connections_text(connections: u32, streams: u32, pipeline: u32, pass: u32) ->
 
 /// Summarises searches: `searched: 92 loads in 3 starts, 1 of them not settled, holding for 20 s`.
 fn search_text(searched: &SearchCounts) -> String {
-    let SearchCounts { starts, failed_starts, loads, settled, holds_s, .. } = searched;
+    let SearchCounts { starts, failed_starts, failing_starts, loads, settled, holds_s, .. } =
+        searched;
     let (loads, by) = (plural(*loads as u64, "load"), plural(*starts as u64, "start"));
     let unsettled = starts - settled;
     let unsettled =
@@ -85,7 +89,11 @@ fn search_text(searched: &SearchCounts) -> String {
         0 => String::new(),
         failed => format!(", {} failed", plural(*failed as u64, "more start")),
     };
-    format!("searched: {loads} in {by}{unsettled}{duration}{failed}")
+    let failing = match failing_starts {
+        0 => String::new(),
+        failing => format!(", {failing} of them with failures at any rate"),
+    };
+    format!("searched: {loads} in {by}{unsettled}{failing}{duration}{failed}")
 }
 
 /// Columns of [`search_cells`].
@@ -296,6 +304,7 @@ mod tests {
             searched: Some(SearchCounts {
                 starts,
                 failed_starts,
+                failing_starts: 0,
                 loads: 9,
                 settled: starts,
                 confirmed: starts,
@@ -313,5 +322,10 @@ mod tests {
             search_text(&bracket(2, 1, None).searched.unwrap()),
             "searched: 9 loads in 2 starts, 1 more start failed"
         );
+        let mut failing = bracket(4, 1, None);
+        failing.searched.as_mut().unwrap().failing_starts = 2;
+        assert_eq!(range(&failing), "undecided (3 of 5 starts failed)");
+        let text = search_text(&failing.searched.unwrap());
+        assert!(text.contains("4 starts, 2 of them with failures at any rate"), "{text}");
     }
 }

@@ -44,6 +44,7 @@ fn closed_loop_below_found_rate_is_no_maximum() {
                 searched: Some(SearchCounts {
                     starts: 1,
                     failed_starts: 0,
+                    failing_starts: 0,
                     loads: 9,
                     settled: 1,
                     confirmed: 1,

@@ -57,6 +57,9 @@ pub struct SearchCounts {
     pub starts: usize,
     /// Starts that failed before their search. Each counts as one that kept no rate.
     pub failed_starts: usize,
+    /// Starts whose searches found incorrect or missing responses at any rate. Each counts as one
+    /// that kept no rate, unless most starts are like that.
+    pub failing_starts: usize,
     pub loads: usize,
     /// Searches that ended with bounds as close as was asked.
     pub settled: usize,

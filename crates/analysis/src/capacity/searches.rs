@@ -173,20 +173,21 @@ fn bracket_of(
         .map(|search| &search.result)
         .filter(|result| !result.trials.is_empty())
         .collect();
-    let is_true_for_majority = |has_property: fn(&&&CapacityResult) -> bool| {
-        2 * results.iter().filter(has_property).count() > results.len()
-    };
-    let at_any_rate = is_true_for_majority(|result| result.failures_at_any_rate.is_some());
     let starts = results.len();
+    // A search has no rate if failures do not depend on the rate.
+    let has_rate = |result: &&CapacityResult| result.failures_at_any_rate.is_none();
+    let failing = starts - results.iter().copied().filter(has_rate).count();
+    let at_any_rate = 2 * failing > starts + failed;
+    // Failed and failing starts keep no rate.
+    let without_rate = if at_any_rate { 0 } else { failed + failing };
     let loads = results.iter().map(|result| result.trials.len()).sum();
     let settled = results.iter().filter(|result| result.settled).count();
     let confirmed = results.iter().filter(|result| result.confirmed).count();
     let holds_s = results.iter().filter_map(|result| result.holds_s).reduce(f64::min);
-    // A search has no rate if failures do not depend on the rate.
-    let has_rate = |result: &&CapacityResult| !at_any_rate && result.failures_at_any_rate.is_none();
-    let results: Vec<&CapacityResult> = results.iter().copied().filter(has_rate).collect();
+    let results: Vec<&CapacityResult> =
+        results.iter().copied().filter(|result| !at_any_rate && has_rate(result)).collect();
     let limited_by_generator = results.iter().filter(|result| result.limited_by_generator).count();
-    let failed_values = || std::iter::repeat_n(None, if at_any_rate { 0 } else { failed });
+    let failed_values = || std::iter::repeat_n(None, without_rate);
     let by_repeat: Vec<f64> = results
         .iter()
         .map(|search| search.kept_rps)
@@ -204,11 +205,12 @@ fn bracket_of(
         missed_rps: upper_middle(
             results.iter().map(|result| result.missed_rps).chain(failed_values()),
         ),
-        limited_by_generator: 2 * limited_by_generator > results.len() + failed,
+        limited_by_generator: 2 * limited_by_generator > results.len() + without_rate,
         rates: Vec::new(),
         searched: Some(SearchCounts {
             starts,
             failed_starts: failed,
+            failing_starts: failing,
             loads,
             settled,
             confirmed,
@@ -537,6 +539,30 @@ mod tests {
         let archived = searches(&run).remove(0).result;
         assert_eq!(archived, result, "the archive holds the result of the search");
         archived
+    }
+
+    /// Starts whose failures do not depend on the rate must not raise the rate of the others.
+    #[test]
+    fn starts_with_failures_at_any_rate_keep_no_rate() {
+        let bracket_of = |edges: &[f64], failing: &[usize]| {
+            let mut run = run(edges);
+            for trial in failing {
+                let search = begin(&run, &run.trials[*trial]).unwrap();
+                let record = search_by(&run, (*trial, search), fail_every_nth(7)).0;
+                run.searches[*trial] = record;
+            }
+            crate::report::report(&run).brackets.remove(0)
+        };
+        let edges = [3000.0, 5000.0, 3000.0, 5000.0];
+        let bracket = bracket_of(&edges, &[2, 3]);
+        let counts = bracket.searched.unwrap();
+        assert_eq!((counts.starts, counts.failing_starts), (4, 2));
+        assert_eq!((bracket.kept_rps, bracket.failures_at_any_rate), (None, false));
+        assert_eq!((bracket.missed_rps, bracket.by_repeat_rps.len()), (None, 4));
+        // With one of five, the median is of a start with a rate.
+        let bracket = bracket_of(&[3000.0, 5000.0, 3100.0, 5000.0, 5000.0], &[1]);
+        assert!(bracket.kept_rps.is_some_and(|rps| rps > 3000.0 && rps <= 5000.0), "{bracket:?}");
+        assert!(bracket_of(&edges, &[1, 2, 3]).failures_at_any_rate);
     }
 
     #[test]
