@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use dyno_archive::plan::Trial;
 use dyno_archive::run::Run;
+use dyno_archive::start::FailureKind;
 use dyno_archive::{Facts, TrialRecord, plan};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +12,7 @@ use serde::Serialize;
 use crate::baseline::{Comparison, comparisons};
 use crate::canary::{CanaryResult, canary};
 use crate::capacity::{
-    Bracket, SearchResult, brackets, missing_searches, search_brackets, searches,
+    Bracket, SearchResult, brackets, missing_searches, refused_protocols, search_brackets, searches,
 };
 use crate::caveat::Caveat;
 use crate::cell::CellKey;
@@ -240,9 +242,19 @@ fn repeats_until_answer(run: &Run, report: &Report) -> Option<u32> {
         block(*trial) + 1 == finished_repeats && takes_part(plan.trials[*trial].launch)
     };
     let has_record = |trial: usize| run.trials.iter().any(|record| record.trial == trial);
-    let is_complete = (0..plan.trials.len()).filter(is_of_last_block).all(has_record);
-    (is_complete && finished_repeats < plan.repeats && stopping::is_answered(run, report))
-        .then_some(finished_repeats)
+    // A failed start ends without the remaining trials, and the run goes on.
+    let has_failed = |trial: usize| {
+        let Trial { launch, workload, .. } = plan.trials[trial];
+        let mut starts = run.starts.iter().filter(|start| start.launch == launch);
+        let failure = starts.next_back().and_then(|start| start.failure.as_ref());
+        failure.is_some_and(|failure| failure.kind != FailureKind::Interrupted)
+            || refused_protocols(run, launch).contains(&plan.workloads[workload].protocol)
+    };
+    let is_done = |trial: usize| has_record(trial) || has_failed(trial);
+    (finished_repeats < plan.repeats
+        && stopping::is_answered(run, report)
+        && (0..plan.trials.len()).filter(is_of_last_block).all(is_done))
+    .then_some(finished_repeats)
 }
 
 fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
@@ -290,7 +302,7 @@ fn run_facts(run: &Run, trials: &[TrialResult]) -> RunFacts {
 
 #[cfg(test)]
 mod tests {
-    use dyno_archive::plan::{Arm, DriverKind, Launch, LoadChanges, Subject, Trial};
+    use dyno_archive::plan::{Arm, DriverKind, Launch, LoadChanges, Subject};
 
     use super::*;
     use crate::fixture::{self, five_block_report, five_blocks};

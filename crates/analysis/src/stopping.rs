@@ -119,7 +119,7 @@ mod tests {
     use dyno_archive::machine::{MachineUse, OtherUse};
     use dyno_archive::outcome::Outcome;
     use dyno_archive::plan::{StopRule, Subject};
-    use dyno_archive::start::WarmUpEnd;
+    use dyno_archive::start::{Failure, FailureKind, WarmUpEnd};
     use dyno_archive::times::Recording;
 
     use super::*;
@@ -171,6 +171,30 @@ mod tests {
         assert!(!is_answered(&other, &crate::report::report(&other)), "of that nothing is known");
         other.header.plan.stop = None;
         assert!(!is_answered(&other, &crate::report::report(&other)));
+    }
+
+    /// The run goes on after a failed start, and ends at the next block.
+    #[test]
+    fn run_is_answered_after_block_with_failed_start() {
+        let answered_after = |failure: Option<FailureKind>| {
+            let mut run = run(20, 1.2, None);
+            let block =
+                |trial: usize| run.header.plan.launches[run.header.plan.trials[trial].launch].block;
+            run.trials.retain(|record| block(record.trial) < 15);
+            let lost = run.trials.pop().expect("a record").trial;
+            let launch = run.header.plan.trials[lost].launch;
+            run.starts.extend(failure.map(|kind| StartRecord {
+                start: 1000,
+                launch,
+                failure: Some(Failure { kind, message: "it ended".into() }),
+                ..StartRecord::default()
+            }));
+            crate::report::report(&run).run.answered_after
+        };
+        assert_eq!(answered_after(Some(FailureKind::Crashed)), Some(15));
+        assert_eq!(answered_after(Some(FailureKind::Harness)), Some(15));
+        assert_eq!(answered_after(Some(FailureKind::Interrupted)), None);
+        assert_eq!(answered_after(None), None, "it was killed");
     }
 
     #[test]
