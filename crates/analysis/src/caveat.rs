@@ -150,11 +150,12 @@ codes! {
     /// Requests were dropped because too many were already waiting for a connection.
     Dropped = "dropped" in Load,
     /// In a closed loop no response arrived for a long part of the window although requests were in
-    /// flight. Requests that would have been sent meanwhile are missing from the response times.
+    /// flight. Requests that would have been sent during that time are missing from the response
+    /// times.
     Stalled = "stalled" in Responses,
     /// In a closed loop no response arrived for a tenth of the window or more, and requests failed
-    /// meanwhile: the server was down. A closed loop sends few requests to such a server, so their
-    /// number hides it.
+    /// during that time: the server was down. A closed loop sends few requests to such a server, so
+    /// their number hides it.
     Outage = "outage" in Responses => "the server was down for a part of the window",
     /// Complete responses came before their request had been sent in full: the server did not wait
     /// for all of it.
@@ -259,7 +260,7 @@ codes! {
     CostLevels = "cost_levels" in Levels,
     /// At an offered rate, response times changed their level within the measured window.
     ResponseLevels = "response_levels" in Levels,
-    /// The server got faster within the measured window, and counts by its last level.
+    /// The server got faster within the measured window. Only its last level is used.
     LastLevel = "last_level" in Levels,
     /// The server kept using CPU time during other servers' turns.
     BusyInOthersTurns = "busy_in_others_turns" in Comparisons,
@@ -273,7 +274,7 @@ codes! {
     IdleDuet = "idle_duet" in Comparisons => "the CPUs of its duet were idle at times",
     /// The server was loaded alone here, and in turns with others in other repeats of this step.
     OutOfTurn = "out_of_turn" in Comparisons
-        => "it was loaded alone here and in turns in other repeats",
+        => "the server was loaded alone in this repeat, and in turns with others in other repeats",
     /// Connections found the server's queue of connections full.
     AcceptQueueFull = "accept_queue_full" in Connections,
     /// The server or the generator had to retransmit segments.

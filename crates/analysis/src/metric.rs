@@ -25,8 +25,8 @@ pub struct Metric {
     pub unit: Unit,
     pub better: Better,
     /// Whether the metric depends on the wait for CPUs, directly or through work that accumulates
-    /// meanwhile. Such a metric does not compare servers that are loaded at the same time on the
-    /// same CPUs.
+    /// during the wait. Such a metric does not compare servers that are loaded at the same time on
+    /// the same CPUs.
     #[serde(skip)]
     pub includes_waits: bool,
     /// Which trials of a cell count for it.

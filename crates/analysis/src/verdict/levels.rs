@@ -185,7 +185,7 @@ impl Step<'_> {
             "The mean ({} requests/s) is a mix of these levels.",
             number(load.throughput_rps)
         );
-        let (timeline, cost) = (levels.timeline(), self.cost_meanwhile());
+        let (timeline, cost) = (levels.timeline(), self.cost_change_text());
         let (code, message) = match steadiness.pattern {
             Pattern::Slowdown => (
                 Code::Slowdown,
@@ -237,11 +237,11 @@ impl Step<'_> {
     }
 
     /// Describes the CPU time per request where throughput changed its level.
-    fn cost_meanwhile(&self) -> String {
+    fn cost_change_text(&self) -> String {
         let costs =
             self.costs().filter(|costs| costs.ratio() >= COST_RATIO && costs.exceed_noise());
         costs.map_or_else(String::new, |costs| {
-            format!(" CPU time per request went from {} meanwhile.", costs.change_text())
+            format!(" CPU time per request went from {} at the same time.", costs.change_text())
         })
     }
 

@@ -529,7 +529,7 @@ fn unknown(load: &LoadResult, server: &ServerUse) -> Limiter {
     let sentence = match (server.cpu_utilisation, starved_seconds(server)) {
         (Some(used), Some(waited_s)) => format!(
             "Unknown: the server used {} of its CPU, and its threads waited {waited_s:.2} s for \
-             CPUs in {:.2} s. Other programs used those CPUs for up to {:.2} s meanwhile.",
+             CPUs in {:.2} s. Other programs used those CPUs for up to {:.2} s during the window.",
             percent(used),
             server.window_s,
             server.others_on_its_cpus_s.unwrap_or(0.0)

@@ -27,9 +27,9 @@ pub(super) fn generator_pause(result: &LoadResult, record: &LoadRecord) -> Optio
         let seconds = longest_ns as f64 / 1e9;
         let message = format!(
             "The generator did not run for {seconds:.2} s of the {:.2} s of the window: it was \
-             stopped, frozen or suspended, or had no CPU. It sent no requests meanwhile, and its \
-             times include the pause. Repeat the step on a machine that is not suspended or \
-             overcommitted. Do not stop dyno.",
+             stopped, frozen or suspended, or had no CPU. It sent no requests during that time, \
+             and its times include the pause. Repeat the step on a machine that is not suspended \
+             or overcommitted. Do not stop dyno.",
             result.duration_s
         );
         let evidence = json!({
@@ -123,9 +123,9 @@ pub(super) fn outage(result: &LoadResult, record: &LoadRecord) -> Option<Caveat>
     (share >= OUTAGE_SHARE && !is_generator_pause).then(|| {
         let message = format!(
             "The server was down: it sent no response for {} of the window, and requests failed \
-             meanwhile or have no response. The throughput is an average over times with and \
-             without a running server. Look for the reason in the server's log, and repeat the \
-             step.",
+             during that time or have no response. The throughput is an average over times with \
+             and without a running server. Look for the reason in the server's log, and repeat \
+             the step.",
             percent(share)
         );
         let evidence = json!({

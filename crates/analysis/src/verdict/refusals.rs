@@ -77,8 +77,8 @@ pub(super) fn refusals(
             ),
         };
         let message = format!(
-            "All connections were refused, {} per second. This is expected: no server listens \
-             there.{waiting_text}",
+            "All connections were refused ({} per second). This is expected: this control does \
+             not listen on its port.{waiting_text}",
             rate_text(refused_in(record, |phase| phase == Phase::Measured) / result.duration_s)
         );
         let evidence = json!({"refused": refused, "waiting": waiting});

@@ -95,8 +95,9 @@ fn unfinished_warmup(
     }
     let message = format!(
         "The server was still warming up: within the measured window {observation}. These numbers \
-         are from before steady state. Warm it up until it is steady (`warmup = \"auto\"` under \
-         `[load]`, with a higher `warmup_limit` if that was reached), or for a longer time."
+         are from before steady state. Warm the server up until it is steady (`warmup = \"auto\"` \
+         under `[load]`), or for a longer time. If the warm-up reached `warmup_limit`, raise that \
+         limit."
     );
     Some(Caveat::new(Code::StillWarming, Severity::Invalid, message, evidence))
 }

@@ -120,7 +120,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     },
     // CPU time per request changes too: the caveat about throughput includes it.
     Case {
-        message: "CPU time per request went from 1000 to 500 µs meanwhile.",
+        message: "CPU time per request went from 1000 to 500 µs at the same time.",
         ..case(
             Code::Speedup,
             |w| set_rates(w, [500, 1000, 1000]),

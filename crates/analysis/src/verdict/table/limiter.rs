@@ -91,8 +91,8 @@ const CASES: &[Case] = &[
     Case {
         resource: Resource::Refusal,
         confidence: Confidence::High,
-        claim: "All connections were refused, 1.0 per second. This is expected: no server \
-                   listens there.",
+        claim: "All connections were refused (1.0 per second). This is expected: this control \
+                   does not listen on its port.",
         evidence: r#"{"refused": 1}"#,
         trigger: |w| {
             w.refuse_connections(1);

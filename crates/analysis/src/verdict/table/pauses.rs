@@ -138,7 +138,7 @@ pub(super) const SERVER_STALLS: &[Case<TrialWorld>] = &[
         code: Code::Outage,
         severity: Severity::Invalid,
         message: "The server was down: it sent no response for 11 % of the window, and requests \
-                  failed meanwhile or have no response.",
+                  failed during that time or have no response.",
         evidence: r#"{"share": 0.11, "stalls": 1, "longest_s": 0.11}"#,
         ..server_stall(|w| add_failing_silence(w, 200, 110), |w| add_failing_silence(w, 200, 90))
     },

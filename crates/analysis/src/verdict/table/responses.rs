@@ -55,7 +55,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Refusals,
         severity: Severity::Info,
-        message: "All connections were refused, 3.0 per second. This is expected",
+        message: "All connections were refused (3.0 per second). This is expected",
         evidence: r#"{"refused": 3, "waiting": 0}"#,
         trigger: |w| w.refuse_connections(3),
         near_miss: |w| {
@@ -67,8 +67,9 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::Refusals,
         severity: Severity::Info,
-        message: "3.0 per second. This is expected: no server listens there. Because dyno pauses \
-                  between attempts (`reconnect = \"backoff\"`), 30 requests were still waiting",
+        message: "(3.0 per second). This is expected: this control does not listen on its port. \
+                  Because dyno pauses between attempts (`reconnect = \"backoff\"`), 30 requests \
+                  were still waiting",
         evidence: r#"{"refused": 3, "waiting": 30}"#,
         trigger: |w| {
             w.refuse_connections(3);
