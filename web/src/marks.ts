@@ -40,7 +40,7 @@ export function dot(t: TrialResult, value: [number, number], colour: string, not
   if (!t.valid) {
     const reasons = t.caveats.filter((c) => c.severity === "invalid").map((c) => c.message);
     const verdict = t.refused
-      ? "refused, as this control should"
+      ? "refused, as expected of this control"
       : `not valid: ${wrap(reasons.join(" "))}`;
     return {
       value,

@@ -243,8 +243,9 @@ pub struct FolderOptions {
 pub struct SubjectFolders {
     /// Folder with subjects; may be repeated.
     ///
-    /// Further subjects are searched for in DYNO_SUBJECTS (folders separated by colons), in the
-    /// first folder `subjects` next to the suite or above it, and in the current folder or above.
+    /// Subjects are searched for in three places. First: the folders of this option, or else of
+    /// DYNO_SUBJECTS (separated by colons). Second: the first folder `subjects` next to the suite
+    /// or above it. Third: the first folder `subjects` in the current folder or above it.
     #[arg(long = "subjects", value_name = "FOLDER", global = true)]
     pub folders: Vec<PathBuf>,
 }

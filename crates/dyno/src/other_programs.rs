@@ -97,8 +97,11 @@ impl ForeignUse {
             .iter()
             .map(|(name, share)| format!("{name} {}", whole_percent(*share)))
             .collect();
-        let names =
-            if shares.is_empty() { "none is visible from here".into() } else { shares.join(", ") };
+        let names = if shares.is_empty() {
+            "dyno cannot see which programs".into()
+        } else {
+            shares.join(", ")
+        };
         format!("{} of this machine's CPUs ({names})", whole_percent(self.share))
     }
 }
@@ -175,7 +178,8 @@ pub fn check_or_wait(
     match limit_ns {
         Some(ns) => wait(&mut RealMachine, Duration::from_nanos(ns), is_interrupted),
         None => {
-            warn(&mut RealMachine, "Steps may not be valid. Stop them, or use --wait-quiet 5m.");
+            let advice = "Steps may not be valid. Stop these programs, or use `--wait-quiet 5m`.";
+            warn(&mut RealMachine, advice);
             Ok(())
         }
     }
@@ -228,7 +232,7 @@ fn wait(
             WaitState::Quiet => return Ok(()),
             WaitState::GiveUp => anyhow::bail!(
                 "other programs: used {} and were not idle for {QUIET_FOR:?} within \
-                 {limit:?}\nhint: stop them, or run without --wait-quiet",
+                 {limit:?}\nhint: stop these programs, or run without --wait-quiet",
                 latest_noise.in_words()
             ),
             WaitState::Wait if is_interrupted() => {
@@ -337,7 +341,7 @@ mod tests {
         let (result, elapsed, _) = wait_with(|_| 0.61, 300 * SECOND);
         let error = result.unwrap_err();
         assert!(error.contains("61 % of this machine's CPUs (rustc 61 %)"), "{error}");
-        assert!(error.contains("within 300s") && error.contains("hint: stop them"), "{error}");
+        assert!(error.contains("within 300s") && error.contains("hint: stop these"), "{error}");
         assert_eq!(elapsed, 300 * SECOND);
         // If the quiet end is too short, the error names the earlier programs.
         let error =
@@ -378,6 +382,6 @@ mod tests {
         let last = Reading { cpus: cpu(500), own_ns: 490, ..Reading::default() };
         let foreign_use = ForeignUse::from_readings(&first, &last);
         assert!((foreign_use.share - 10.0 / 500.0).abs() < 0.011, "{foreign_use:?}");
-        assert!(foreign_use.in_words().contains("none is visible from here"));
+        assert!(foreign_use.in_words().contains("dyno cannot see which programs"));
     }
 }

@@ -158,8 +158,8 @@ fn only_rate_failures_note(result: &CapacityResult) -> Option<String> {
     let is_only = result.trials.iter().all(|trial| trial.rate_rps == missed.rate_rps);
     is_only.then(|| {
         format!(
-            "  ! Incorrect or missing responses missed the objective at the only rate that was \
-             tried: {} of {} requests. Check one response with curl, then fix the server or the \
+            "  ! The objective was missed at the only rate tried: {} of {} requests got an \
+             incorrect response or none. Check one response with curl, then fix the server or the \
              expectation.",
             count((missed.error_share * missed.requests).round() as u64),
             count(missed.requests as u64)
@@ -334,7 +334,7 @@ mod tests {
         };
         let output = text(&alone);
         assert!(
-            output.contains("at the only rate that was tried: 50 of 2,000 requests"),
+            output.contains("at the only rate tried: 50 of 2,000 requests got an incorrect"),
             "{output}"
         );
         assert!(!output.contains("too short for a percentile"), "{output}");

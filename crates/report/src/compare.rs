@@ -108,13 +108,13 @@ fn uncounted_repeats(compared: &ComparisonResult) -> impl Iterator<Item = String
 fn method_note(compared: &ComparisonResult) -> &'static str {
     if compared.at_every_look {
         "Ratios are geometric means over pairs of repeats of one block. Intervals allow for early \
-         stopping. A ratio without an interval is one of medians."
+         stopping. A ratio without an interval is a ratio of medians."
     } else if compared.paired {
         "Ratios are geometric means over pairs of repeats of one block. Intervals are Student's. A \
-         ratio without an interval is one of medians."
+         ratio without an interval is a ratio of medians."
     } else {
         "Ratios are of geometric means over the repeats of each run. Intervals are Welch's. A \
-         ratio without an interval is one of medians."
+         ratio without an interval is a ratio of medians."
     }
 }
 

@@ -86,7 +86,7 @@ pub fn hlog(intervals: &[Interval], missing: u64, began_unix_s: f64) -> String {
     if missing > 0 {
         let _ = writeln!(
             out,
-            "#[Unanswered: {missing} due requests without a correct response are in no histogram]"
+            "#[Not in the histograms: {missing} requests without a correct response]"
         );
     }
     let _ = writeln!(out, "#[StartTime: {began_unix_s:.3} (seconds since epoch)]");
@@ -158,7 +158,7 @@ mod tests {
         );
         assert!(text.contains("#[Unanswered =          100"), "{text}");
         let log = hlog(&[], 100, 0.0);
-        assert!(log.contains("Unanswered: 100 due requests"), "{log}");
+        assert!(log.contains("Not in the histograms: 100 requests"), "{log}");
     }
 
     #[test]

@@ -120,11 +120,11 @@ fn note_text(tracked: &LoopbackTracking, forecast: &Forecast) -> String {
     );
     let is_filled = forecast.peak >= tracked.free_entries() as f64 * NEARLY_FULL;
     let effect = match is_filled {
-        true => "which fills the table. Packets of new connections will be dropped.",
-        false => "which fit.",
+        true => "They fill the table, and packets of new connections will be dropped.",
+        false => "They fit in the table.",
     };
     let scheduled = format!(
-        "This plan opens about {:.0} connections within that time, {effect}",
+        "This plan opens about {:.0} connections within {closed_stay_s} s. {effect}",
         forecast.peak
     );
     let closed = forecast.filling_rate_rps.map_or(String::new(), |rps| {
@@ -297,11 +297,11 @@ mod tests {
             note,
             "note: the kernel tracks connections over loopback (netfilter). 10 of 1000 entries of \
              its connection table are used. A closed connection stays in the table for 120 s. This \
-             plan opens about 64 connections within that time, which fit. Nothing to do."
+             plan opens about 64 connections within 120 s. They fit in the table. Nothing to do."
         );
         let warning = note_text(&tracked(10, 1000), &forecast(900.0, None));
         assert!(
-            warning.starts_with("warning: ") && warning.contains("which fills the table"),
+            warning.starts_with("warning: ") && warning.contains("They fill the table"),
             "{warning}"
         );
         for (_, command) in REMEDIES {

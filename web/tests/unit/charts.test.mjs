@@ -141,7 +141,7 @@ test("of a single step there is a row for each subject, as the overview has them
   assert.ok(label.value === end && label.itemStyle.opacity === 0, "a label without a bar");
   const notes = dots(unknown).map(({ note }) => note);
   assert.ok(
-    notes.some((note) => note.endsWith("refused, as this control should")),
+    notes.some((note) => note.endsWith("refused, as expected of this control")),
     notes[0],
   );
   assert.ok(FIGURES.throughput.height(clean, firstChoice(clean, false)) > 0);

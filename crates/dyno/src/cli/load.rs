@@ -197,8 +197,8 @@ pub struct LoadArgs {
     pub body_file: Option<PathBuf>,
     /// One request of a weighted mix; may be repeated.
     ///
-    /// WEIGHT METHOD PATH and a body, such as '20 POST /items @item.json'. It takes the place of
-    /// the URL's path. A body may be @FILE.
+    /// Format: WEIGHT METHOD PATH, then an optional BODY. Example: '20 POST /items @item.json'.
+    /// PATH replaces the URL's path. A BODY of @FILE is read from that file.
     #[arg(
         long = "request",
         value_name = "REQUEST",
@@ -335,7 +335,7 @@ pub struct LoadArgs {
     pub requests_per_connection: Option<u64>,
     /// Open the connections one by one over this time.
     ///
-    /// They are otherwise all opened before the load.
+    /// Without this option, all connections are opened before the load starts.
     #[arg(
         hide_short_help = true,
         long,

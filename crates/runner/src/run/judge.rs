@@ -4,6 +4,7 @@
 use std::io;
 use std::process::ExitStatus;
 
+use dyno_archive::hint;
 use dyno_archive::start::{Failure, FailureKind};
 use dyno_archive::trial::CheckResult;
 use dyno_contract::exchange::is_own_shortage;
@@ -102,9 +103,12 @@ pub(super) fn memory_first(oom_kills: OomKills, failure: Failure) -> Failure {
             kind: FailureKind::OutOfMemory,
             message: format!("the memory limit killed {count} of its processes: {symptom}"),
         },
-        (_, false) => harness(format!(
-            "the machine or a surrounding container ran out of memory, and the kernel killed \
-             {count} of its processes: {symptom}"
+        (_, false) => harness(hint::with_default(
+            format!(
+                "out of memory on the machine or in the container around dyno: the kernel killed \
+                 {count} of its processes: {symptom}"
+            ),
+            "stop other programs, or raise the memory of the machine or the container",
         )),
     }
 }
@@ -260,8 +264,9 @@ mod tests {
         ] {
             assert_eq!(failure.kind, FailureKind::Harness, "{failure:?}");
             let message = &failure.message;
-            assert!(message.starts_with("the machine or a surrounding container"), "{message}");
+            assert!(message.starts_with("out of memory on the machine or in"), "{message}");
             assert!(message.contains("killed 2 of its processes: it"), "{message}");
+            assert!(message.contains("\nhint: stop other programs"), "{message}");
         }
     }
 }

@@ -555,8 +555,8 @@ fn read_ready(mut keys: Keys<'_>) -> ReadyKeys {
         true => Ok(()),
         false => Err(mistake(
             "tcp",
-            "`tcp`: must be `true`, which means ready when the ports accept connections\nhint: \
-             leave `tcp` out for another readiness check",
+            "`tcp`: must be `true` (the server is ready when its ports accept connections)\nhint: \
+             remove `tcp` to use another readiness check",
         )),
     });
     let command = keys.optional::<String>("command");
