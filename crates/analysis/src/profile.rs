@@ -40,7 +40,7 @@ pub struct ProfileResult {
     /// Share of the server's CPU time that the samples cover. Processes that ended early, or were
     /// not yet known, used the rest. `None`: unknown.
     pub sampled_share: Option<f64>,
-    /// Reasons why code compiled just in time may lack names, as sentences.
+    /// Reasons why JIT-compiled functions may have no names, as sentences.
     pub unnamed: Vec<String>,
     /// Stacks of running threads; `None`: no sample.
     pub running: Option<Flame>,
@@ -52,7 +52,7 @@ pub struct ProfileResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Flame {
     pub samples: u64,
-    /// Samples that were lost for lack of room.
+    /// Samples that were lost because the buffer was full.
     pub lost: u64,
     /// Time that all samples represent: CPU time, or waiting time of threads.
     pub seconds: f64,

@@ -32,7 +32,7 @@ use maud::{Markup, html};
 
 pub(crate) use self::document::{Viewer, document};
 use self::part_scope::PartScope;
-pub(crate) use self::profile::figure_of;
+pub(crate) use self::profile::flame_figure;
 use self::table::{Column, TableCell, table_from_columns, text, value};
 use crate::format::{count, or_dash, percent, plural};
 use crate::overview::rate_cell;

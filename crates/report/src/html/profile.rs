@@ -47,13 +47,13 @@ fn profile_block(report: &Report, index: usize, profile: &ProfileResult) -> Mark
             }
             "\n"
             @for failure in &profile.failures {
-                p.note { "No profile of some trial: " (one_line(failure)) "." } "\n"
+                p.note { "A trial has no profile: " (one_line(failure)) "." } "\n"
             }
             @for reason in &profile.unnamed {
-                p.note { "Code compiled just in time may lack names: " (reason) "." } "\n"
+                p.note { "JIT-compiled functions may have no names: " (reason) "." } "\n"
             }
             @if let Some(flame) = &profile.running {
-                (figure_of(index, SampleKind::Running, flame))
+                (flame_figure(index, SampleKind::Running, flame))
             }
             @if let Some(share) = profile.sampled_share {
                 (note(&format!(
@@ -62,7 +62,7 @@ fn profile_block(report: &Report, index: usize, profile: &ProfileResult) -> Mark
                 )))
             }
             @if let Some(flame) = &profile.waiting {
-                (figure_of(index, SampleKind::Waiting, flame))
+                (flame_figure(index, SampleKind::Waiting, flame))
             }
         }
         "\n"
@@ -89,11 +89,9 @@ fn origins_text(profile: &ProfileResult) -> String {
         .by_origin
         .iter()
         .take(3)
-        .map(|origin| {
-            format!("{} of its CPU time in {}", percent(origin.share), origin_name(&origin.name))
-        })
+        .map(|origin| format!("{} in {}", percent(origin.share), origin_name(&origin.name)))
         .collect();
-    format!(": {}", origins.join(", ").replace(" of its CPU time", ""))
+    format!(": {}", origins.join(", "))
 }
 
 fn origin_name(name: &str) -> String {
@@ -105,7 +103,7 @@ fn origin_name(name: &str) -> String {
 }
 
 /// Figure with a flame graph and its quality. `index`: index of its profile on the page.
-pub(crate) fn figure_of(index: usize, side: SampleKind, flame: &Flame) -> Markup {
+pub(crate) fn flame_figure(index: usize, side: SampleKind, flame: &Flame) -> Markup {
     let (name, caption) = match side {
         SampleKind::Running => ("running", "On CPU: where its threads ran"),
         SampleKind::Waiting => ("waiting", "Off CPU: where its threads waited"),
@@ -132,7 +130,7 @@ fn samples_note(flame: &Flame, side: SampleKind) -> String {
     let per_response =
         flame.us_per_request.map_or(String::new(), |us| format!(", {} per response", micros(us)));
     let lost = if flame.lost > 0 {
-        format!(" {} more samples were lost for lack of room.", count(flame.lost))
+        format!(" {} more samples were lost because the buffer was full.", count(flame.lost))
     } else {
         String::new()
     };
@@ -159,5 +157,9 @@ fn hottest_table(flame: &Flame) -> Markup {
         .into()
     };
     let rows: Vec<TableRow> = flame.hottest.iter().map(row).collect();
-    table("counters", &["Function", "Of", "#Own time", "#per response", "#With callees"], &rows)
+    table(
+        "counters",
+        &["Function", "File or origin", "#Own time", "#per response", "#With callees"],
+        &rows,
+    )
 }

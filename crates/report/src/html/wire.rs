@@ -26,7 +26,8 @@ pub(super) fn wire(report: &Report) -> Markup {
         report.trials.iter().filter_map(|t| Some((t, t.load.http2.as_ref()?))).collect();
     let h2_rows: Vec<&WireResult> = report.wire.iter().filter(|w| w.protocol.is_h2()).collect();
     let is_shared = |w: &WireResult| workloads_of(report, w).len() > 1;
-    let note_on_workloads = if report.wire.iter().any(is_shared) { TOGETHER } else { "" };
+    let note_on_workloads =
+        if report.wire.iter().any(is_shared) { COMBINED_WORKLOADS_NOTE } else { "" };
     html! {
         (note(&format!("Medians over all trials of a subject and protocol. Below them: the lowest \
                         and highest trial.{note_on_workloads}")))
@@ -44,9 +45,10 @@ pub(super) fn wire(report: &Report) -> Markup {
     }
 }
 
-const TOGETHER: &str = " Workloads of one protocol are combined.";
+const COMBINED_WORKLOADS_NOTE: &str = " Workloads of one protocol are combined.";
 
-/// A column: its head, the key of its metric, and the function that formats a value.
+/// A column: its head, the key of its metric, and the function that formats a value. A head with
+/// the prefix `#` marks a column of numbers ([`super::table::table`]).
 type WireMetric = (&'static str, &'static str, fn(f64) -> String);
 
 const SEGMENTS: [WireMetric; 4] = [
@@ -61,10 +63,10 @@ const FRAMES: [WireMetric; 8] = [
     ("#Frames per segment", "frames_per_segment", two_places),
     ("#Segments per response", "http2_segments_per_response", two_places),
     ("#Responses per receive", "responses_per_receive", two_places),
-    ("#HPACK saves, in", "header_bytes_saved_in", percent),
-    ("#HPACK saves, out", "header_bytes_saved_out", percent),
+    ("#HPACK savings, received", "header_bytes_saved_in", percent),
+    ("#HPACK savings, sent", "header_bytes_saved_out", percent),
     ("#Window stalls", "window_stalls", count_text),
-    ("#Sent again", "requests_retried", count_text),
+    ("#Retried", "requests_retried", count_text),
 ];
 
 /// Table with a row per subject and protocol, in the order in which they first ran.
@@ -91,9 +93,9 @@ fn grouped_rows(report: &Report, rows: &[&WireResult], metrics: &[WireMetric]) -
 
 /// Returns the workloads that a row of [`grouped_rows`] combines.
 fn workloads_of(report: &Report, w: &WireResult) -> BTreeSet<usize> {
-    let is_own =
+    let is_in_row =
         |t: &&TrialResult| t.subject_id == w.subject && t.load.config.protocol == w.protocol;
-    report.trials.iter().filter(is_own).map(|t| t.cell.workload).collect()
+    report.trials.iter().filter(is_in_row).map(|t| t.cell.workload).collect()
 }
 
 /// Cell of the median. The lowest and the highest value are below it if they differ.
@@ -147,9 +149,10 @@ fn by_protocol(report: &Report) -> Markup {
     }
     html! {
         h3 { "By protocol" } "\n"
-        (note("The same request to the same server with equally many requests in flight: ratios to \
-               HTTP/1.1, one per repeat. HTTP/2 needs fewer connections for that, which is part of \
-               the comparison. ≥, ≤: bounds, because repeats of one side are excluded."))
+        (note("Ratios of HTTP/2 to HTTP/1.1 for the same request, server and number of requests in \
+               flight; one ratio per repeat. HTTP/2 uses fewer connections for the same number of \
+               requests. ≥ or ≤: the ratio is a bound, because some repeats of one side are \
+               excluded."))
         (by_protocol_table(report))
     }
 }
@@ -174,7 +177,7 @@ fn both_workloads(report: &Report, c: &ProtocolComparison) -> impl Iterator<Item
 }
 
 const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 9] = [
-    ("Against", &|c| text(baseline_text(c))),
+    ("Compared with", &|c| text(baseline_text(c))),
     ("#In flight", &|c| count_cell(c.in_flight)),
     ("#Connections", &|c| connections_cell(c)),
     ("#Streams", &|c| count_cell(u64::from(c.streams))),
@@ -189,7 +192,7 @@ const BY_PROTOCOL: [Column<'_, ProtocolComparison>; 9] = [
 fn connections_cell(c: &ProtocolComparison) -> TableCell {
     match c.pass {
         1 => count_cell(u64::from(c.connections)),
-        pass => text(format!("{} ({pass})", c.connections)),
+        pass => text(format!("{} (pass {pass})", c.connections)),
     }
 }
 
@@ -231,8 +234,8 @@ fn frames_of_every_trial(report: &Report, trials: &[Http2Trial<'_>]) -> Markup {
         |(t, _)| t,
         &[
             ("#Streams requested", &|(_, h)| count_cell(u64::from(h.streams.asked))),
-            ("#Allowed", &|(_, h)| value(h.streams.granted.map(f64::from), count_text)),
-            ("#Most", &|(_, h)| count_cell(h.streams.max_open)),
+            ("#Streams allowed", &|(_, h)| value(h.streams.granted.map(f64::from), count_text)),
+            ("#Streams reached", &|(_, h)| count_cell(h.streams.max_open)),
             ("Frames per response", &|(_, h)| text(frames_text(h))),
             ("#Frames per segment", &|(_, h)| value(h.frames_per_segment, two_places)),
             ("#Segments per response", &|(_, h)| value(h.segments_per_response, two_places)),
@@ -241,14 +244,14 @@ fn frames_of_every_trial(report: &Report, trials: &[Http2Trial<'_>]) -> Markup {
             ("#WINDOW_UPDATE sent per response", &|(_, h)| {
                 value(h.window_updates_out_per_response, |n| format!("{n:.4}"))
             }),
-            ("#HPACK saves, in", &|(_, h)| value(h.header_fields_in.saved, percent)),
-            ("#HPACK saves, out", &|(_, h)| value(h.header_fields_out.saved, percent)),
+            ("#HPACK savings, received", &|(_, h)| value(h.header_fields_in.saved, percent)),
+            ("#HPACK savings, sent", &|(_, h)| value(h.header_fields_out.saved, percent)),
             ("#Window stalls", &|(_, h)| count_cell(h.window_stall_us.count)),
             ("#Stall p50", &|(_, h)| value(h.window_stall_us.p50, micros)),
             ("#PINGs", &|(_, h)| count_cell(h.pings_in)),
             ("Resets", &|(_, h)| text(counts_by_code(&h.resets_in, &h.resets_out))),
             ("GOAWAY", &|(_, h)| text(counts_by_code(&h.goaways, &h.goaways_out))),
-            ("#Sent again", &|(_, h)| count_cell(h.retried)),
+            ("#Retried", &|(_, h)| count_cell(h.retried)),
         ],
     )
 }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use crate::format::micros;
-use crate::html::{Viewer, document, figure_of};
+use crate::html::{Viewer, document, flame_figure};
 use crate::{VIEWER_CSS, VIEWER_JS};
 
 /// The profile that another one is compared with.
@@ -35,7 +35,7 @@ pub fn page(
             h1 { (title) }
             @if let Some(compared) = compared { p.lede { "compared with " (compared.title) } }
         }
-        (figure_of(0, side, flame))
+        (flame_figure(0, side, flame))
         @if let Some(compared) = compared { (changes_section(&compared)) }
     };
     let data = data.to_string();
@@ -73,7 +73,7 @@ fn changes_section(compared: &ComparedProfile<'_>) -> Markup {
             div.scroll { table {
                 thead {
                     tr {
-                        th { "Function" } th { "Of" }
+                        th { "Function" } th { "File or origin" }
                         th.n { "Here, per response" } th.n { "There" } th.n { "Difference" }
                     }
                 }
