@@ -24,11 +24,12 @@ use crate::stats::median;
 /// Minimum number of rounds for judging a warm-up.
 pub const MIN_ROUNDS: usize = 8;
 
-/// In a longer warm-up, the last of this many equal parts is tested for a trend.
+/// A trend is tested in the last of this many parts of the warm-up, but in at least [`MIN_ROUNDS`]
+/// rounds.
 const TREND_PARTS: usize = 4;
 
-/// Compilers are checked in the last of this many parts. The part is long because compilers work in
-/// bursts, which may be seconds apart.
+/// Compilers are checked in the last of this many parts, but in at least [`MIN_ROUNDS`] rounds. The
+/// part is long because compilers work in bursts, which may be seconds apart.
 const COMPILER_PARTS: usize = 2;
 
 /// Bound of Mann and Kendall's test: by how many standard deviations rising pairs must outnumber
@@ -59,7 +60,7 @@ pub struct Round {
 
 /// Groups slices by round. An unfinished round is left out.
 #[must_use]
-pub fn rounds(slices: &[WarmUpSlice]) -> Vec<Round> {
+pub fn group_by_round(slices: &[WarmUpSlice]) -> Vec<Round> {
     let mut slices_by_round: BTreeMap<usize, Vec<WarmUpSlice>> = BTreeMap::new();
     for slice in slices {
         slices_by_round.entry(slice.round).or_default().push(*slice);
@@ -68,11 +69,11 @@ pub fn rounds(slices: &[WarmUpSlice]) -> Vec<Round> {
     slices_by_round
         .values()
         .filter(|slices| slices.len() == workloads)
-        .map(|slices| round(slices))
+        .map(|slices| summarize_round(slices))
         .collect()
 }
 
-fn round(slices: &[WarmUpSlice]) -> Round {
+fn summarize_round(slices: &[WarmUpSlice]) -> Round {
     let mean = |pick: &dyn Fn(&WarmUpSlice) -> Option<f64>| -> Option<f64> {
         let logs: Option<Vec<f64>> = slices.iter().map(|s| pick(s).map(f64::ln)).collect();
         Some((logs?.iter().sum::<f64>() / slices.len() as f64).exp())
@@ -129,7 +130,7 @@ pub enum WarmUpEvidence {
 
 /// Judges a warm-up by its rounds so far.
 #[must_use]
-pub fn state(rounds: &[Round]) -> WarmUpState {
+pub fn judge_warm_up(rounds: &[Round]) -> WarmUpState {
     if rounds.len() < MIN_ROUNDS {
         return WarmUpState::Early;
     }
@@ -178,6 +179,7 @@ fn jit_share(rounds: &[Round]) -> Option<f64> {
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
+/// Returns the last of `parts` equal parts of the rounds, but at least [`MIN_ROUNDS`] rounds.
 fn last_part(parts: usize, rounds: &[Round]) -> &[Round] {
     let window = MIN_ROUNDS.max(rounds.len() / parts);
     &rounds[rounds.len().saturating_sub(window)..]
@@ -189,10 +191,11 @@ fn growth(values: &[f64]) -> Option<f64> {
     let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
     let n = logs.len() as f64;
     let mut slopes = Vec::with_capacity(logs.len() * logs.len() / 2);
-    let mut rising = 0.0;
+    // Number of rising pairs minus the number of falling pairs.
+    let mut net_rising = 0.0;
     for (i, early) in logs.iter().enumerate() {
         for (j, late) in logs.iter().enumerate().skip(i + 1) {
-            rising += if late > early {
+            net_rising += if late > early {
                 1.0
             } else if late < early {
                 -1.0
@@ -202,11 +205,12 @@ fn growth(values: &[f64]) -> Option<f64> {
             slopes.push((late - early) / (j - i) as f64);
         }
     }
-    // Mann and Kendall: the standard deviation of the count in a series without trend. The 1 below
-    // corrects for continuity.
+    // Mann and Kendall: the standard deviation of `net_rising` in a series without trend. The 1
+    // below corrects for continuity.
     let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
     let growth = (median(&slopes)? * (n - 1.0)).exp();
-    ((rising - 1.0) / deviation >= MIN_RISE_DEVIATIONS && growth >= MIN_GROWTH).then_some(growth)
+    ((net_rising - 1.0) / deviation >= MIN_RISE_DEVIATIONS && growth >= MIN_GROWTH)
+        .then_some(growth)
 }
 
 #[cfg(test)]
@@ -239,7 +243,7 @@ mod tests {
         let mut rounds = Vec::new();
         (0..max_rounds).find_map(|i| {
             rounds.push(round(i));
-            (state(&rounds) == WarmUpState::Steady).then_some(i + 1)
+            (judge_warm_up(&rounds) == WarmUpState::Steady).then_some(i + 1)
         })
     }
 
@@ -258,9 +262,9 @@ mod tests {
         let rounds: Vec<Round> =
             measured_rps.iter().chain(&[1500.0]).map(|rps| round_of(*rps)).collect();
         assert!(
-            matches!(state(&rounds), WarmUpState::Faster(growth) if growth > 3.0),
+            matches!(judge_warm_up(&rounds), WarmUpState::Faster(growth) if growth > 3.0),
             "{:?}",
-            state(&rounds)
+            judge_warm_up(&rounds)
         );
         let warming = |i: usize| 34_800.0 * (1.0 - (-(i as f64) / 40.0).exp()).max(0.01);
         for seed in 0..20 {
@@ -312,12 +316,16 @@ mod tests {
         let rounds: Vec<Round> = (0..8)
             .map(|i| Round { cpu_us_per_request: Some(20.0 - f64::from(i)), ..round_of(90e3) })
             .collect();
-        assert!(matches!(state(&rounds), WarmUpState::Cheaper(_)), "{:?}", state(&rounds));
+        assert!(
+            matches!(judge_warm_up(&rounds), WarmUpState::Cheaper(_)),
+            "{:?}",
+            judge_warm_up(&rounds)
+        );
         // Without CPU times only throughput is judged.
         let unknown: Vec<Round> =
             rounds.iter().map(|r| Round { cpu_us_per_request: None, ..*r }).collect();
         assert_eq!(
-            (state(&unknown), evidence(&unknown)),
+            (judge_warm_up(&unknown), evidence(&unknown)),
             (WarmUpState::Steady, WarmUpEvidence::Throughput)
         );
         // CPU times may be missing in up to half of the rounds.
@@ -326,17 +334,21 @@ mod tests {
             rounds.iter().enumerate().map(round).collect()
         };
         let (half, fewer) = (sampled(2), sampled(3));
-        assert!(matches!(state(&half), WarmUpState::Cheaper(_)), "{:?}", state(&half));
+        assert!(
+            matches!(judge_warm_up(&half), WarmUpState::Cheaper(_)),
+            "{:?}",
+            judge_warm_up(&half)
+        );
         assert_eq!(evidence(&half), WarmUpEvidence::ThroughputAndCpu);
         assert_eq!(
-            (state(&fewer), evidence(&fewer)),
+            (judge_warm_up(&fewer), evidence(&fewer)),
             (WarmUpState::Steady, WarmUpEvidence::Throughput)
         );
         assert_eq!(evidence(&rounds), WarmUpEvidence::ThroughputAndCpu);
         let rising: Vec<Round> = (1..9)
             .map(|i| Round { cpu_us_per_request: None, ..round_of(f64::from(i) * 1e3) })
             .collect();
-        assert!(matches!(state(&rising), WarmUpState::Faster(_)));
+        assert!(matches!(judge_warm_up(&rising), WarmUpState::Faster(_)));
     }
 
     #[test]
@@ -406,12 +418,12 @@ mod tests {
     #[test]
     fn server_that_never_answers_is_not_waited_for() {
         let nothing = vec![Round { responses: 0, ..round_of(4.0) }; MIN_ROUNDS];
-        assert_eq!(state(&nothing), WarmUpState::Unanswered);
-        assert_eq!(state(&nothing[1..]), WarmUpState::Early);
+        assert_eq!(judge_warm_up(&nothing), WarmUpState::Unanswered);
+        assert_eq!(judge_warm_up(&nothing[1..]), WarmUpState::Early);
         let mut nearly = nothing.clone();
         nearly[0].responses = 1;
-        assert_eq!(state(&nearly), WarmUpState::Steady);
-        assert_eq!(state(&[]), WarmUpState::Early);
+        assert_eq!(judge_warm_up(&nearly), WarmUpState::Steady);
+        assert_eq!(judge_warm_up(&[]), WarmUpState::Early);
     }
 
     #[test]
@@ -430,7 +442,7 @@ mod tests {
         };
         let cpu = Some(50_000_000);
         let all = [slice(0, 0, 10_000, cpu), slice(0, 1, 100, cpu), slice(1, 0, 10_000, cpu)];
-        let rounds = rounds(&all);
+        let rounds = group_by_round(&all);
         assert_eq!(
             (rounds.len(), rounds[0].responses, rounds[0].jit_share),
             (1, 10_100, Some(0.5))
@@ -442,9 +454,9 @@ mod tests {
             "{:?}",
             rounds[0]
         );
-        let unknown = super::rounds(&[slice(0, 0, 1, cpu), slice(0, 1, 1, None)]);
+        let unknown = group_by_round(&[slice(0, 0, 1, cpu), slice(0, 1, 1, None)]);
         assert_eq!((unknown[0].cpu_us_per_request, unknown[0].jit_share), (None, None));
-        assert!(super::rounds(&[slice(0, 0, 0, cpu)])[0].cpu_us_per_request.unwrap().is_finite());
+        assert!(group_by_round(&[slice(0, 0, 0, cpu)])[0].cpu_us_per_request.unwrap().is_finite());
     }
 
     proptest! {

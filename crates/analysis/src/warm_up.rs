@@ -48,7 +48,7 @@ pub fn results(parts: &[(u32, &PartStart)]) -> Vec<WarmUpResult> {
             repeat: *repeat,
             took_s: warmup.took_ns as f64 / 1e9,
             ended: warmup.ended,
-            judged_by_cpu: steady_state::evidence(&steady_state::rounds(&warmup.slices))
+            judged_by_cpu: steady_state::evidence(&steady_state::group_by_round(&warmup.slices))
                 == WarmUpEvidence::ThroughputAndCpu,
             failed: warmup.all_failed_requests(),
             slices: warmup.slices.iter().map(point).collect(),

@@ -75,7 +75,7 @@ impl Outcome {
         )
     }
 
-    /// Whether a time-out of dyno ended the exchange, which then took at least that long.
+    /// Whether a time-out of dyno ended the exchange, which then took at least the time-out.
     #[must_use]
     pub const fn is_timeout(self) -> bool {
         matches!(self, Outcome::Timeout | Outcome::TimeoutFirstByte)
@@ -157,11 +157,11 @@ fn status_name(class: usize) -> String {
     if class == 5 { "status_other".into() } else { format!("status_{}xx", class + 1) }
 }
 
-/// Serializes all counts, including zeros. For `#[serde(serialize_with = "outcome::all")]`.
+/// Serializes all counts, including zeros. For `serialize_with = "outcome::serialize_all"`.
 ///
 /// # Errors
 /// Errors of the serializer.
-pub fn all<S: Serializer>(outcomes: &Outcomes, to: S) -> Result<S::Ok, S::Error> {
+pub fn serialize_all<S: Serializer>(outcomes: &Outcomes, to: S) -> Result<S::Ok, S::Error> {
     outcomes.by_name().serialize(to)
 }
 

@@ -279,8 +279,8 @@ fn read_requests(
         return None;
     };
     // Output at the start of a server needs no request.
-    let is_start_only = life.look == PromiseKind::Serves && !is_list && !keys.has("path");
-    if life.look == PromiseKind::Stops && is_list {
+    let is_start_only = life.kind == PromiseKind::Serves && !is_list && !keys.has("path");
+    if life.kind == PromiseKind::Stops && is_list {
         keys.add(mistake(
             "requests",
             "`requests`: must be one request, which is in flight at the signal\nhint: use `path` \
@@ -289,7 +289,7 @@ fn read_requests(
         let _ = keys.list::<RawRequest>("requests");
         return None;
     }
-    match (life.look.is_refusal() || is_start_only, is_list) {
+    match (life.kind.is_refusal() || is_start_only, is_list) {
         (true, _) => Some(Vec::new()),
         (false, true) => read_request_list(keys, read),
         (false, false) => Some(vec![read_request(keys, read)?]),

@@ -167,7 +167,7 @@ fn request_text(check: &Check, client: &ProbeClient) -> String {
         2.. if client.listener().protocol.is_h2() => format!(", {} at a time", check.streams),
         _ => String::new(),
     };
-    let life = check.life.as_ref().map(|life| life.look.action_text());
+    let life = check.life.as_ref().map(|life| life.kind.action_text());
     let life = match life {
         Some(life) if requests.is_empty() => life.into(),
         Some(life) => format!(", {life}"),

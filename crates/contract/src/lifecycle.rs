@@ -18,11 +18,11 @@ use crate::limits::{EXIT, MAX_EXIT};
 #[derive(Clone, Debug, PartialEq)]
 pub struct LifecyclePromise {
     /// The kind of the promise, which decides how it is checked.
-    pub look: PromiseKind,
+    pub kind: PromiseKind,
     /// Expected output. `{port}` in an expression stands for the server's port.
-    pub prints: Vec<Sighting>,
+    pub prints: Vec<ExpectedMatches>,
     /// Expected requests to its back ends: the name of the back end, and the expression.
-    pub asks: Vec<(String, Sighting)>,
+    pub asks: Vec<(String, ExpectedMatches)>,
     /// Time limit for its exit.
     pub within: Duration,
 }
@@ -43,7 +43,7 @@ pub enum PromiseKind {
 
 /// An expression that output or requests must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct ExpectedMatches {
     /// A regular expression.
     pub matches: String,
     pub times: MatchCount,
@@ -76,7 +76,7 @@ impl MatchCount {
 
     /// Returns whether the promise needs more than `n` matches.
     #[must_use]
-    pub const fn wants_more_than(self, n: usize) -> bool {
+    pub const fn needs_more_than(self, n: usize) -> bool {
         match self {
             MatchCount::AtLeast(min) | MatchCount::Exactly(min) => n < min,
             MatchCount::AtMost(_) => false,
@@ -86,17 +86,17 @@ impl MatchCount {
 
 impl fmt::Display for MatchCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |n: usize| if n == 1 { "once".into() } else { format!("{n} times") };
+        let times_text = |n: usize| if n == 1 { "once".into() } else { format!("{n} times") };
         match self {
             MatchCount::AtLeast(1) => Ok(()),
-            MatchCount::AtLeast(n) => write!(f, " {} or more", plural(*n)),
-            MatchCount::Exactly(n) => write!(f, " {}", plural(*n)),
-            MatchCount::AtMost(n) => write!(f, " {} at most", plural(*n)),
+            MatchCount::AtLeast(n) => write!(f, " {} or more", times_text(*n)),
+            MatchCount::Exactly(n) => write!(f, " {}", times_text(*n)),
+            MatchCount::AtMost(n) => write!(f, " {} at most", times_text(*n)),
         }
     }
 }
 
-impl Sighting {
+impl ExpectedMatches {
     /// Counts the matches in texts. `port`: the value of `{port}` in the expression.
     ///
     /// # Panics
@@ -114,10 +114,10 @@ impl Sighting {
 }
 
 impl LifecyclePromise {
-    /// Reads the promise of a check's table; `None`: the table has no promise, or the promise has a
-    /// mistake.
+    /// Reads the promise of a check's table; `None`: the table has no promise, or its kind has a
+    /// mistake. `Some` may come with mistakes in `keys`.
     pub(crate) fn from_keys(keys: &mut Keys<'_>) -> Option<LifecyclePromise> {
-        let look = keys.optional::<PromiseKind>("life");
+        let kind = keys.optional::<PromiseKind>("life");
         let prints = keys.parse("prints", check_prints);
         let asks = keys.parse("asks", check_asks);
         let within = keys.parse("within", |text: String| parse_exit_limit(&text));
@@ -131,35 +131,54 @@ impl LifecyclePromise {
             }
             return None;
         }
-        let look = look?;
-        if look == PromiseKind::Serves && !keys.has("prints") && !keys.has("asks") {
+        let kind = kind?;
+        if kind == PromiseKind::Serves && !keys.has("prints") && !keys.has("asks") {
             keys.add(mistake(
                 "life",
                 "`life = \"serves\"`: needs `prints` or `asks`\nhint: add the output, or the \
                  requests to back ends",
             ));
         }
-        if look.is_refusal() && keys.has("asks") {
+        if kind.is_refusal() && keys.has("asks") {
             keys.add(mistake(
                 "asks",
                 "`asks`: cannot be used for a server that refuses to start\nhint: leave it out",
             ));
         }
-        if look == PromiseKind::Stops && keys.has("asks") {
+        if kind == PromiseKind::Stops && keys.has("asks") {
             let message = "`asks`: needs `life = \"serves\"`\nhint: add a separate check";
             keys.add(mistake("asks", message));
         }
-        if look == PromiseKind::Serves && keys.has("within") {
+        if kind == PromiseKind::Serves && keys.has("within") {
             let message = "`within`: limits the time to a server's exit, and this check does not \
                            end the server\nhint: leave it out";
             keys.add(mistake("within", message));
         }
         Some(LifecyclePromise {
-            look,
+            kind,
             prints: prints.unwrap_or_default(),
             asks: asks.unwrap_or_default(),
             within: within.unwrap_or(EXIT),
         })
+    }
+
+    /// Returns the text for the promise, which follows the text of the expected responses.
+    pub(crate) fn promise_text(&self) -> String {
+        let seconds = self.within.as_secs_f64();
+        let exit = match self.kind {
+            PromiseKind::Serves => None,
+            PromiseKind::RefusesMissing | PromiseKind::RefusesUnreachable => {
+                Some(format!("the server ends with an error within {seconds} s"))
+            }
+            PromiseKind::Stops => Some(format!("the server ends by itself within {seconds} s")),
+        };
+        let prints =
+            self.prints.iter().map(|s| format!("the server prints {}{}", s.matches, s.times));
+        let asks = self
+            .asks
+            .iter()
+            .map(|(backend, s)| format!("the server sends {backend} {}{}", s.matches, s.times));
+        exit.into_iter().chain(prints).chain(asks).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -181,27 +200,6 @@ impl PromiseKind {
     }
 }
 
-impl LifecyclePromise {
-    /// Returns the text for the promise, which follows the text of the expected responses.
-    pub(crate) fn promise_text(&self) -> String {
-        let seconds = self.within.as_secs_f64();
-        let exit = match self.look {
-            PromiseKind::Serves => None,
-            PromiseKind::RefusesMissing | PromiseKind::RefusesUnreachable => {
-                Some(format!("the server ends with an error within {seconds} s"))
-            }
-            PromiseKind::Stops => Some(format!("the server ends by itself within {seconds} s")),
-        };
-        let prints =
-            self.prints.iter().map(|s| format!("the server prints {}{}", s.matches, s.times));
-        let asks = self
-            .asks
-            .iter()
-            .map(|(backend, s)| format!("the server sends {backend} {}{}", s.matches, s.times));
-        exit.into_iter().chain(prints).chain(asks).collect::<Vec<_>>().join(", ")
-    }
-}
-
 fn parse_exit_limit(text: &str) -> Result<Duration, Mistake> {
     let ns = units::duration(text).map_err(|message| mistake("within", message))?;
     let limit = Duration::from_nanos(ns);
@@ -212,14 +210,14 @@ fn parse_exit_limit(text: &str) -> Result<Duration, Mistake> {
     Ok(limit)
 }
 
-/// A [`Sighting`] in a file: an expression, or a table.
+/// An [`ExpectedMatches`] in a file: an expression, or a table.
 #[derive(Debug)]
-struct RawSighting {
+struct RawExpectedMatches {
     backend: Option<String>,
-    sighting: Sighting,
+    expected: ExpectedMatches,
 }
 
-impl<'de> Deserialize<'de> for RawSighting {
+impl<'de> Deserialize<'de> for RawExpectedMatches {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -232,18 +230,22 @@ impl<'de> Deserialize<'de> for RawSighting {
         }
         struct Visitor;
         impl<'de> de::Visitor<'de> for Visitor {
-            type Value = RawSighting;
+            type Value = RawExpectedMatches;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a regular expression, or a table with `matches`")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<RawSighting, E> {
-                let sighting = Sighting { matches: text.into(), times: MatchCount::AtLeast(1) };
-                Ok(RawSighting { backend: None, sighting })
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RawExpectedMatches, E> {
+                let expected =
+                    ExpectedMatches { matches: text.into(), times: MatchCount::AtLeast(1) };
+                Ok(RawExpectedMatches { backend: None, expected })
             }
 
-            fn visit_map<M: de::MapAccess<'de>>(self, map: M) -> Result<RawSighting, M::Error> {
+            fn visit_map<M: de::MapAccess<'de>>(
+                self,
+                map: M,
+            ) -> Result<RawExpectedMatches, M::Error> {
                 let table = Table::deserialize(de::value::MapAccessDeserializer::new(map))?;
                 let times = match (table.times, table.at_least, table.at_most) {
                     (None, None, None) => MatchCount::AtLeast(1),
@@ -256,45 +258,45 @@ impl<'de> Deserialize<'de> for RawSighting {
                         ));
                     }
                 };
-                let sighting = Sighting { matches: table.matches, times };
-                Ok(RawSighting { backend: table.backend, sighting })
+                let expected = ExpectedMatches { matches: table.matches, times };
+                Ok(RawExpectedMatches { backend: table.backend, expected })
             }
         }
         from.deserialize_any(Visitor)
     }
 }
 
-fn check_sightings(
+fn check_entries(
     key: &'static str,
-    sightings: Vec<RawSighting>,
-) -> Result<Vec<RawSighting>, Mistake> {
-    if sightings.is_empty() {
+    entries: Vec<RawExpectedMatches>,
+) -> Result<Vec<RawExpectedMatches>, Mistake> {
+    if entries.is_empty() {
         return Err(mistake(
             key,
             format!("`{key}`: the list must have at least one entry\nhint: or leave `{key}` out"),
         ));
     }
-    for (i, raw) in sightings.iter().enumerate() {
-        if let Err(message) = raw.sighting.expression(1) {
+    for (i, raw) in entries.iter().enumerate() {
+        if let Err(message) = raw.expected.expression(1) {
             return Err(mistake(key, message).with_child(i).with_child("matches"));
         }
     }
-    Ok(sightings)
+    Ok(entries)
 }
 
-fn check_prints(sightings: Vec<RawSighting>) -> Result<Vec<Sighting>, Mistake> {
-    let sightings = check_sightings("prints", sightings)?;
-    if let Some(i) = sightings.iter().position(|raw| raw.backend.is_some()) {
+fn check_prints(entries: Vec<RawExpectedMatches>) -> Result<Vec<ExpectedMatches>, Mistake> {
+    let entries = check_entries("prints", entries)?;
+    if let Some(i) = entries.iter().position(|raw| raw.backend.is_some()) {
         let message = "`backend`: can be used in `asks` only, because output goes to no back end";
         return Err(mistake("prints", message).with_child(i).with_child("backend"));
     }
-    Ok(sightings.into_iter().map(|raw| raw.sighting).collect())
+    Ok(entries.into_iter().map(|raw| raw.expected).collect())
 }
 
-fn check_asks(sightings: Vec<RawSighting>) -> Result<Vec<(String, Sighting)>, Mistake> {
-    let sightings = check_sightings("asks", sightings)?;
-    let named = sightings.into_iter().enumerate().map(|(i, raw)| match raw.backend {
-        Some(backend) => Ok((backend, raw.sighting)),
+fn check_asks(entries: Vec<RawExpectedMatches>) -> Result<Vec<(String, ExpectedMatches)>, Mistake> {
+    let entries = check_entries("asks", entries)?;
+    let named = entries.into_iter().enumerate().map(|(i, raw)| match raw.backend {
+        Some(backend) => Ok((backend, raw.expected)),
         None => {
             Err(mistake("asks", "`asks`: each entry needs `backend`, the name of the back end")
                 .with_child(i))
@@ -309,12 +311,12 @@ mod tests {
 
     #[test]
     fn count_of_matches_decides_promise() {
-        let sighting =
-            Sighting { matches: r"\b{port}\b|GET /a".into(), times: MatchCount::Exactly(2) };
+        let expected =
+            ExpectedMatches { matches: r"\b{port}\b|GET /a".into(), times: MatchCount::Exactly(2) };
         let texts: [&[u8]; 3] = [b"listening on 8080", b"GET /a GET /b", b"on 80801"];
-        assert_eq!(sighting.count(texts.into_iter(), 8080), 2);
+        assert_eq!(expected.count(texts.into_iter(), 8080), 2);
         let decisions =
-            |times: MatchCount| [0, 1, 2, 3].map(|n| (times.admits(n), times.wants_more_than(n)));
+            |times: MatchCount| [0, 1, 2, 3].map(|n| (times.admits(n), times.needs_more_than(n)));
         assert_eq!(
             decisions(MatchCount::AtLeast(2)),
             [(false, true), (false, true), (true, false), (true, false)]

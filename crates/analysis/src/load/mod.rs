@@ -46,7 +46,7 @@ pub struct LoadResult {
     pub duration_s: f64,
     pub exchanges: Exchanges,
     /// Outcomes of the exchanges of the measured window.
-    #[serde(serialize_with = "outcome::all")]
+    #[serde(serialize_with = "outcome::serialize_all")]
     #[schemars(with = "BTreeMap<String, u64>")]
     pub outcomes: Outcomes,
     /// Responses that met every expectation and arrived within the window, per second.

@@ -285,9 +285,9 @@ fn warmup_limit(warmup: &WarmUp) -> Option<Caveat> {
     let reason = match warmup.ended {
         WarmUpEnd::Steady | WarmUpEnd::CutShort => return None,
         WarmUpEnd::Unanswered => "no slice of it had a response".to_string(),
-        WarmUpEnd::Limit => {
-            unsteady_reason(steady_state::state(&steady_state::rounds(&warmup.slices)))
-        }
+        WarmUpEnd::Limit => unsteady_reason(steady_state::judge_warm_up(
+            &steady_state::group_by_round(&warmup.slices),
+        )),
     };
     let message = format!(
         "The warm-up of this start ended after {seconds:.1} s, before the server was steady: \
@@ -318,7 +318,7 @@ fn unsteady_reason(state: WarmUpState) -> String {
 
 /// Throughput alone decided that the server was warm.
 fn warmup_without_cpu(warmup: &WarmUp) -> Option<Caveat> {
-    let evidence = steady_state::evidence(&steady_state::rounds(&warmup.slices));
+    let evidence = steady_state::evidence(&steady_state::group_by_round(&warmup.slices));
     (evidence == WarmUpEvidence::Throughput && !warmup.slices.is_empty()).then(|| {
         info(
             Code::WarmupWithoutCpu,

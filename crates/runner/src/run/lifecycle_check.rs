@@ -17,7 +17,7 @@ use dyno_archive::{Party, Protocol, StartRecord};
 use dyno_contract::client::ProbeClient;
 use dyno_contract::contracts::{Check, lifecycle_promises};
 use dyno_contract::exchange::{self, Problem, ServerLoad};
-use dyno_contract::lifecycle::{LifecyclePromise, PromiseKind, Sighting};
+use dyno_contract::lifecycle::{ExpectedMatches, LifecyclePromise, PromiseKind};
 use dyno_contract::limits::{CHECK, OUTPUT, RESPONSE_DELAY, SETTLING};
 use dyno_contract::listener::Listener;
 use dyno_contract::ports;
@@ -91,10 +91,10 @@ impl Runner<'_> {
             if self.interrupts.count() > 0 {
                 return Err(interrupted_failure());
             }
-            if promise.look.is_refusal() && definition.start.has_own_port() {
+            if promise.kind.is_refusal() && definition.start.has_own_port() {
                 self.stop_relayed(running.take(), definition);
             }
-            let observed = match promise.look {
+            let observed = match promise.kind {
                 _ if needs_backend(promise) && recipe.backend_ports.is_empty() => {
                     ObservedPromise::unchecked(Problem::Wrong(NO_BACKENDS.into()))
                 }
@@ -103,7 +103,7 @@ impl Runner<'_> {
                         Some(start) => start,
                         None => self.start_relayed(&checked)?,
                     };
-                    if promise.look == PromiseKind::Serves {
+                    if promise.kind == PromiseKind::Serves {
                         let result = check_serving(check, promise, &start);
                         let process = &mut start.part.process;
                         let oom_kills = process.oom_kills();
@@ -347,7 +347,7 @@ const NOTHING_IN_FLIGHT: &str = "the server responded before the signal, without
 
 /// Returns whether a promise is about a server's back ends.
 fn needs_backend(promise: &LifecyclePromise) -> bool {
-    promise.look.is_refusal() || !promise.asks.is_empty()
+    promise.kind.is_refusal() || !promise.asks.is_empty()
 }
 
 /// Returns the definition without the variables that hold the address of a back end. `None`: the
@@ -444,11 +444,11 @@ fn check_serving(
     }
     wait_for_expected(promise, start, &mark)?;
     check_output(&promise.prints, &log, mark.printed, start.port)?;
-    for (backend, sighting) in &promise.asks {
+    for (backend, expected) in &promise.asks {
         let requests = mark.requests_since(start, backend)?;
-        let n = sighting.count(requests.iter().map(Vec::as_slice), start.port);
-        let Sighting { matches, .. } = sighting;
-        if !sighting.times.admits(n) {
+        let n = expected.count(requests.iter().map(Vec::as_slice), start.port);
+        let ExpectedMatches { matches, .. } = expected;
+        if !expected.times.admits(n) {
             let first = log.text(request_lines(&requests).as_bytes());
             return Err(Problem::Wrong(format!(
                 "the server sent {backend} {matches} {n} times, and its first requests \
@@ -479,9 +479,8 @@ fn wait_for_expected(
     };
     // Failures here are reported by the next check.
     wait_for(OUTPUT, || !is_missing().unwrap_or(false));
-    let mut sightings =
-        promise.prints.iter().chain(promise.asks.iter().map(|(_, sighting)| sighting));
-    if sightings.any(|sighting| sighting.times.has_maximum()) {
+    let mut expected = promise.prints.iter().chain(promise.asks.iter().map(|(_, matches)| matches));
+    if expected.any(|matches| matches.times.has_maximum()) {
         thread::sleep(SETTLING);
     }
     Ok(())
@@ -564,16 +563,21 @@ fn printed_since(log: &Log, position: u64) -> Result<Vec<Vec<u8>>, Problem> {
         .collect())
 }
 
-fn expects_more(sighting: &Sighting, texts: &[Vec<u8>], port: u16) -> bool {
-    sighting.times.wants_more_than(sighting.count(texts.iter().map(Vec::as_slice), port))
+fn expects_more(expected: &ExpectedMatches, texts: &[Vec<u8>], port: u16) -> bool {
+    expected.times.needs_more_than(expected.count(texts.iter().map(Vec::as_slice), port))
 }
 
 /// Checks that the expected lines were printed as often as promised, since a position of the log.
-fn check_output(prints: &[Sighting], log: &Log, position: u64, port: u16) -> Result<(), Problem> {
+fn check_output(
+    prints: &[ExpectedMatches],
+    log: &Log,
+    position: u64,
+    port: u16,
+) -> Result<(), Problem> {
     let lines = printed_since(log, position)?;
-    for sighting in prints {
-        let n = sighting.count(lines.iter().map(Vec::as_slice), port);
-        if !sighting.times.admits(n) {
+    for expected in prints {
+        let n = expected.count(lines.iter().map(Vec::as_slice), port);
+        if !expected.times.admits(n) {
             let last = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
             let last: Vec<_> = last.iter().map(|line| log.text(line)).collect();
             let output = match last.is_empty() {
@@ -582,7 +586,7 @@ fn check_output(prints: &[Sighting], log: &Log, position: u64, port: u16) -> Res
             };
             return Err(Problem::Wrong(format!(
                 "the server printed {} {n} times{output}",
-                sighting.matches
+                expected.matches
             )));
         }
     }

@@ -136,7 +136,7 @@ impl Runner<'_> {
             {
                 self.rest()?;
             }
-            match steady_state::state(&steady_state::rounds(slices)) {
+            match steady_state::judge_warm_up(&steady_state::group_by_round(slices)) {
                 WarmUpState::Steady => return Ok(WarmUpEnd::Steady),
                 WarmUpState::Unanswered => return Ok(WarmUpEnd::Unanswered),
                 _ => {}
