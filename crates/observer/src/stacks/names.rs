@@ -32,15 +32,34 @@ pub(super) fn kernel_names(symbolizer: &Symbolizer, addresses: &BTreeSet<u64>) -
     names
 }
 
-/// Names addresses of a process. Each file is resolved separately, so that an unreadable file does
-/// not affect the others.
+/// Names addresses of a process.
 pub(super) fn process_names(
     symbolizer: &Symbolizer,
     pid: u32,
     addresses: &BTreeSet<u64>,
     unwinder: &Unwinder,
 ) -> FunctionNames {
-    let mut files: BTreeMap<(&str, &str), BTreeMap<u64, u64>> = BTreeMap::new();
+    let (files, outside_files) = group_by_file(pid, addresses, unwinder);
+    let mut names = file_names(symbolizer, &files);
+    names.extend(vdso_names(symbolizer, pid, &outside_files));
+    // A perf map may also name code of a file without symbols, such as a runtime's own assembly.
+    let nameless: BTreeSet<u64> =
+        addresses.iter().filter(|address| !names.contains_key(address)).copied().collect();
+    names.extend(perf_map_names(pid, &nameless, unwinder));
+    names
+}
+
+/// Addresses of a process in its files: by path and name of the file, the address in the file by
+/// the address in the process.
+type AddressesByFile<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<u64, u64>>;
+
+/// Returns the addresses in each file, and those outside of all files.
+fn group_by_file<'a>(
+    pid: u32,
+    addresses: &BTreeSet<u64>,
+    unwinder: &'a Unwinder,
+) -> (AddressesByFile<'a>, BTreeSet<u64>) {
+    let mut files = AddressesByFile::new();
     let mut outside_files = BTreeSet::new();
     for address in addresses {
         match unwinder.file(pid, *address) {
@@ -52,8 +71,14 @@ pub(super) fn process_names(
             }
         }
     }
+    (files, outside_files)
+}
+
+/// Names addresses by the symbols of their files. Each file is resolved separately, so that an
+/// unreadable file does not affect the others.
+fn file_names(symbolizer: &Symbolizer, files: &AddressesByFile<'_>) -> FunctionNames {
     let mut names = FunctionNames::new();
-    for ((path, name), addresses) in files {
+    for (&(path, name), addresses) in files {
         let source = Source::Elf(Elf::new(path));
         let file_addresses: BTreeSet<u64> = addresses.values().copied().collect();
         let input = Input::VirtOffset(&file_addresses);
@@ -62,37 +87,33 @@ pub(super) fn process_names(
             Some((*address, resolved.get(file_address)?.clone()))
         }));
     }
-    // The kernel's page of functions (vDSO) has names, although it is in no file.
-    let process = Process { perf_map: false, map_files: false, ..Process::new(Pid::from(pid)) };
-    names.extend(resolve_addresses(
-        symbolizer,
-        &Source::Process(process),
-        Input::AbsAddr(&outside_files),
-        Some("vdso"),
-    ));
-    // A perf map may also name code of a file without symbols, such as a runtime's own assembly.
-    let nameless: BTreeSet<u64> =
-        addresses.iter().filter(|address| !names.contains_key(address)).copied().collect();
-    let map = read_perf_map(pid).unwrap_or_default();
-    let compiled = jit_names(&map, &nameless);
-    for address in &nameless {
-        let frame = match (compiled.get(address), unwinder.file(pid, *address)) {
-            (Some(name), _) => {
-                Frame { name: Some(shorten(name)), module: None, kind: FrameKind::Jit }
-            }
-            (None, Some(file)) => match file.function_start() {
-                Some(start) => Frame::from_offset(file.name(), start),
-                None => Frame {
-                    name: None,
-                    module: Some(shorten(file.name())),
-                    kind: FrameKind::Native,
-                },
-            },
-            (None, None) => Frame { name: None, module: None, kind: FrameKind::Jit },
-        };
-        names.insert(*address, vec![frame]);
-    }
     names
+}
+
+/// Names addresses in the kernel's page of functions (vDSO), which has names although it is in no
+/// file.
+fn vdso_names(symbolizer: &Symbolizer, pid: u32, addresses: &BTreeSet<u64>) -> FunctionNames {
+    let process = Process { perf_map: false, map_files: false, ..Process::new(Pid::from(pid)) };
+    let source = Source::Process(process);
+    resolve_addresses(symbolizer, &source, Input::AbsAddr(addresses), Some("vdso"))
+}
+
+/// Names addresses by the process's perf map. An address that is not in it gets its file and the
+/// start of its function, or no name.
+fn perf_map_names(pid: u32, addresses: &BTreeSet<u64>, unwinder: &Unwinder) -> FunctionNames {
+    let map = read_perf_map(pid).unwrap_or_default();
+    let compiled = jit_names(&map, addresses);
+    let frame = |address: u64| match (compiled.get(&address), unwinder.file(pid, address)) {
+        (Some(name), _) => Frame { name: Some(shorten(name)), module: None, kind: FrameKind::Jit },
+        (None, Some(file)) => match file.function_start() {
+            Some(start) => Frame::from_offset(file.name(), start),
+            None => {
+                Frame { name: None, module: Some(shorten(file.name())), kind: FrameKind::Native }
+            }
+        },
+        (None, None) => Frame { name: None, module: None, kind: FrameKind::Jit },
+    };
+    addresses.iter().map(|address| (*address, vec![frame(*address)])).collect()
 }
 
 /// Returns the names of the addresses that have one. `module`: their file; `None`: the kernel.
