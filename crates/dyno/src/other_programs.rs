@@ -16,7 +16,8 @@ const QUIET_SHARE: f64 = 0.05;
 /// Time for which the machine has to be quiet.
 const QUIET_FOR: Duration = Duration::from_secs(3);
 
-/// Share above which a run begins with a warning.
+/// Share from which on a run begins with a warning. It is higher than [`QUIET_SHARE`], because a
+/// single short reading also counts bursts that end before the first load.
 const WARNING_SHARE: f64 = 0.1;
 
 /// Time between two readings, during a wait and for a single check. The kernel counts CPU time in
@@ -31,6 +32,7 @@ const MIN_NAMED_SHARE: f64 = 0.01;
 /// The CPU time of this machine and of its programs so far.
 #[derive(Clone, Debug, Default)]
 struct Reading {
+    /// Instant of the reading, on the monotonic clock.
     at: Duration,
     cpus: Vec<CpuUse>,
     /// CPU time of dyno.
@@ -72,6 +74,8 @@ impl ForeignUse {
                 .sum::<u64>()
         };
         let busy_ns = sum(|cpu| cpu.busy_ns);
+        // Interrupts keep a CPU busy, but are no program's use. So `busy_ns` is for the total time,
+        // and `billed_ns` for the use.
         let billed_ns = sum(CpuUse::billed_ns);
         let all_ns = (busy_ns + sum(|cpu| cpu.idle_ns) + sum(|cpu| cpu.steal_ns)).max(1);
         let own_ns = last.own_ns.saturating_sub(first.own_ns);
@@ -217,7 +221,7 @@ fn wait(
     let mut last = machine.read();
     let began = last.at;
     let mut is_reported = false;
-    // The latest use above the limit, for its names.
+    // The latest use of at least `QUIET_SHARE`, for messages.
     let mut latest_noise = ForeignUse::default();
     loop {
         machine.sleep(WAIT_INTERVAL);

@@ -399,15 +399,16 @@ fn unreadable(error: &io::Error) -> String {
     format!("the inputs cannot be read: {error}")
 }
 
-/// Returns the inputs of a build by name, each once.
+/// Returns the inputs of a build by relative path, each once.
 fn inputs(definition: &Definition, spec: &BuildSpec) -> io::Result<BTreeMap<PathBuf, FolderEntry>> {
     let mut entries = BTreeMap::new();
     // The settings of the definition that affect a build are already in the key.
-    let is_definition = |entry: &FolderEntry| entry.name == Path::new(definition.role.file());
+    let is_definition =
+        |entry: &FolderEntry| entry.relative_path == Path::new(definition.role.file());
     for input in &spec.inputs {
         let files = paths::walk(&definition.folder, input)?;
         let files = files.into_iter().filter(|entry| !is_definition(entry));
-        entries.extend(files.map(|entry| (entry.name.clone(), entry)));
+        entries.extend(files.map(|entry| (entry.relative_path.clone(), entry)));
     }
     Ok(entries)
 }
@@ -422,7 +423,7 @@ fn read_input(input: &FolderEntry) -> io::Result<Vec<u8>> {
 
 /// Writes an input to its path in the folder `source`. It never overwrites a file.
 fn write_input(input: &FolderEntry, bytes: &[u8], source: &Path) -> io::Result<()> {
-    let path = source.join(&input.name);
+    let path = source.join(&input.relative_path);
     let EntryKind::File { mode } = input.kind else { return fs::create_dir_all(path) };
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;

@@ -11,12 +11,13 @@ use dyno_workload::relative_path::RelativePath;
 use dyno_workload::text::parse_string;
 use serde::{Deserialize, Deserializer};
 
-/// A name that is one part of a path, such as the name of a subject, which is also its folder's
-/// name.
+/// A subject's name, which is also its folder's name: one path component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(pub String);
 
 impl Name {
+    /// Parses a name, which must be one path component.
+    ///
     /// # Errors
     /// The reason why the name is refused.
     pub fn parse(text: &str) -> Result<Name, String> {
@@ -40,7 +41,7 @@ impl<'de> Deserialize<'de> for Name {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderEntry {
     /// Path relative to the folder.
-    pub name: PathBuf,
+    pub relative_path: PathBuf,
     /// Absolute path, with links resolved.
     pub path: PathBuf,
     pub kind: EntryKind,
@@ -52,7 +53,7 @@ pub enum EntryKind {
     File { mode: u32 },
 }
 
-/// Returns all files and folders below a path in a folder, including the path, sorted by name.
+/// Returns all files and folders below a path in a folder, including the path, sorted by path.
 /// Links are followed if they stay within the folder.
 ///
 /// # Errors
@@ -82,7 +83,7 @@ impl FolderWalk {
         let metadata = fs::metadata(&path).map_err(with_name)?;
         if metadata.is_file() {
             let kind = EntryKind::File { mode: metadata.mode() };
-            self.entries.push(FolderEntry { name: name.into(), path, kind });
+            self.entries.push(FolderEntry { relative_path: name.into(), path, kind });
             return Ok(());
         }
         if !metadata.is_dir() {
@@ -95,7 +96,7 @@ impl FolderWalk {
             ));
         }
         self.entries.push(FolderEntry {
-            name: name.into(),
+            relative_path: name.into(),
             path: path.clone(),
             kind: EntryKind::Folder,
         });
@@ -137,7 +138,8 @@ mod tests {
         fs::write(root.path().join("secret"), "2").unwrap();
         symlink("a", folder.join("src/b")).unwrap();
         let source = RelativePath::parse("src").unwrap();
-        let names: Vec<_> = walk(&folder, &source).unwrap().into_iter().map(|f| f.name).collect();
+        let names: Vec<_> =
+            walk(&folder, &source).unwrap().into_iter().map(|f| f.relative_path).collect();
         assert_eq!(names, ["src", "src/a", "src/b", "src/deep"].map(PathBuf::from));
 
         symlink("../../secret", folder.join("src/out")).unwrap();

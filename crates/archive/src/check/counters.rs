@@ -10,7 +10,7 @@ use crate::sample::{
 };
 use crate::{Party, Sample};
 
-/// Counters by name. `None`: not read.
+/// Counters by their names in the archive. `None`: not read.
 type Counters<'a> = Vec<(&'a str, Option<u64>)>;
 
 /// Tolerance for the machine's CPU times, nanoseconds. The kernel sums iowait and steal over values
@@ -125,7 +125,7 @@ struct LatestCounters<'a> {
 }
 
 impl<'a> LatestCounters<'a> {
-    fn check_party(&mut self, at_ns: u64, used: &'a crate::sample::PartyUse) -> FileCheck {
+    fn check_party(&mut self, sample_end_ns: u64, used: &'a crate::sample::PartyUse) -> FileCheck {
         if let Some(now) = &used.cgroup
             && let Some(before) = self.group.replace(now)
         {
@@ -147,11 +147,11 @@ impl<'a> LatestCounters<'a> {
             }
         }
         used.each.iter().try_for_each(|process| self.check_process(process))?;
-        used.threads.iter().try_for_each(|thread| self.check_thread(at_ns, thread))
+        used.threads.iter().try_for_each(|thread| self.check_thread(sample_end_ns, thread))
     }
 
-    /// Checks a process. If it ends while it is read, all its counters are zero (`do_task_stat` in
-    /// the kernel's fs/proc/array.c).
+    /// Checks a process. If the process ends during the read, all its counters are zero
+    /// (`do_task_stat` in the kernel's fs/proc/array.c).
     fn check_process(&mut self, now: &'a ProcessUse) -> FileCheck {
         let Some(before) = self.processes.insert((now.pid, now.began_ticks), now) else {
             return Ok(());
@@ -163,17 +163,17 @@ impl<'a> LatestCounters<'a> {
         check_counters(&format!("process {}", now.pid), &before, &counters, 0)
     }
 
-    fn check_thread(&mut self, at_ns: u64, now: &'a ThreadUse) -> FileCheck {
+    fn check_thread(&mut self, sample_end_ns: u64, now: &'a ThreadUse) -> FileCheck {
         let key = (now.pid, now.tid, now.began_ticks);
-        let Some((before_ns, before)) = self.threads.insert(key, (at_ns, now)) else {
+        let Some((before_ns, before)) = self.threads.insert(key, (sample_end_ns, now)) else {
             return Ok(());
         };
         let name = format!("thread {}", now.tid);
         let result = check_counters(&name, &thread_counters(before), &thread_counters(now), 0);
-        // Without its start time, the thread may be another one with the same number. That one
-        // cannot have run for longer than the time since the sample before.
+        // Without a start time, a reused TID cannot be detected. A new thread cannot have run for
+        // longer than the time since the previous sample.
         let may_be_another =
-            now.began_ticks.is_none() && now.run_ns <= at_ns.saturating_sub(before_ns);
+            now.began_ticks.is_none() && now.run_ns <= sample_end_ns.saturating_sub(before_ns);
         if may_be_another { Ok(()) } else { result }
     }
 }
@@ -222,8 +222,8 @@ fn process_counters(process: &ProcessUse) -> Counters<'static> {
     ]
 }
 
-/// Returns the counters of a thread without the counters of probes. A probe removes a thread that
-/// ends while `/proc` still lists it.
+/// Returns the thread's counters from `/proc`. Counters of probes are omitted: a probe drops a
+/// thread when it ends, so these counters may fall while `/proc` still lists the thread.
 fn thread_counters(thread: &ThreadUse) -> Counters<'static> {
     vec![
         ("run_ns", Some(thread.run_ns)),

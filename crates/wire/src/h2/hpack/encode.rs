@@ -18,7 +18,7 @@ pub enum Indexing {
 }
 
 impl Indexing {
-    /// The flags in the field's first byte, and the number of its bits for the index of the name.
+    /// The flags in the field's first byte, and the width of the name-index prefix in bits.
     fn pattern(self) -> (u8, u8) {
         match self {
             Self::Incremental => (0x40, 6),
@@ -71,7 +71,7 @@ pub fn put_size_update(size: u32, out: &mut Vec<u8>) {
 /// Appends a field without use of the dynamic table: a reference to the static entry if there is
 /// one, else a literal. [`Indexing::Never`] always gives a literal (RFC 7541 §6.2.3).
 pub fn put_field(name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8>) {
-    put_reference(static_index(name, value), name, value, indexing, out);
+    put_indexed_or_literal(static_index(name, value), name, value, indexing, out);
 }
 
 /// The index of the static entry with this name and value, and the index of the first entry with
@@ -94,7 +94,9 @@ pub fn is_static(name: &[u8], value: &[u8]) -> bool {
     static_index(name, value).0.is_some()
 }
 
-fn put_reference(
+/// Appends a field: a reference to the entry `full` if there is one, else a literal whose name is a
+/// reference to the entry `named`, or a string. [`Indexing::Never`] always gives a literal.
+fn put_indexed_or_literal(
     (full, named): (Option<usize>, Option<usize>),
     name: &[u8],
     value: &[u8],
@@ -178,7 +180,7 @@ impl Encoder {
         let indexing =
             if indexing == Indexing::Incremental && !fits { Indexing::Without } else { indexing };
         let found @ (full, _) = self.find(name, value);
-        put_reference(found, name, value, indexing, out);
+        put_indexed_or_literal(found, name, value, indexing, out);
         if full.is_none() && indexing == Indexing::Incremental {
             self.table.insert(name, value);
         }
