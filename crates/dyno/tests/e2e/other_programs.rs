@@ -40,7 +40,10 @@ fn wait_on_busy_machine_exits_with_3_and_names() {
     drop(burners);
     let message = text(&output);
     assert_eq!(output.status.code(), Some(3), "{message}");
-    assert!(message.contains("burner-of-test") && message.contains("hint: stop them"), "{message}");
+    assert!(
+        message.contains("burner-of-test") && message.contains("hint: stop these"),
+        "{message}"
+    );
     assert!(sandbox.run_folder().is_none(), "no run begins");
     let output = sandbox.dyno(&["run", "suite.toml", "--wait-quiet", "1s"]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
