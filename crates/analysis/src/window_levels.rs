@@ -47,8 +47,8 @@ pub struct Steadiness {
     pub last_to_first: f64,
     /// Levels of the CPU time per response; `None`: unknown for every interval.
     pub cost: Option<CostSteadiness>,
-    /// Instant from which the window counts, since the load began: a server that got faster counts
-    /// by its last level. `None`: all of it counts.
+    /// Instant from which the window counts, since the load began: if a server got faster, only its
+    /// last level is used. `None`: all of it counts.
     pub counts_from_s: Option<f64>,
     /// Standard deviation of the intervals around their levels, in logarithms.
     #[serde(skip)]

@@ -20,7 +20,7 @@ pub struct ProfileRecord {
     pub running: Stacks,
     /// Stacks of all other threads, sampled once per period.
     pub waiting: Stacks,
-    /// Reason why JIT-compiled code may lack names, as a sentence. `None`: no error.
+    /// Reason why JIT-compiled functions may have no names, as a sentence. `None`: no error.
     pub unnamed: Option<String>,
     /// Reason why the profile is missing, as a sentence. `None`: the profile exists.
     pub failure: Option<String>,

@@ -141,7 +141,7 @@ pub(super) fn other_failures(result: &LoadResult, context: &Context<'_>) -> Opti
     let others = result.connection_failures.iter().filter(is_other).filter(|_| context.refuses);
     let (name, n) = others.max_by_key(|(_, n)| **n)?;
     Some(format!(
-        "Not all connections were refused, as this control should do: {n} ended as {name}. Check \
-         the port with curl, and the firewall's rules."
+        "This control should refuse all connections, but {n} ended as {name}. Check the port with \
+         curl, and the firewall's rules."
     ))
 }

@@ -99,8 +99,7 @@ pub(super) const CASES: &[Case<TrialWorld>] = &[
     Case {
         code: Code::NoCorrectResponse,
         severity: Severity::Invalid,
-        message: "Not all connections were refused, as this control should do: 1 ended as \
-                  connect_timeout.",
+        message: "This control should refuse all connections, but 1 ended as connect_timeout.",
         evidence: "{}",
         trigger: |w| {
             w.refuse_connections(3);
