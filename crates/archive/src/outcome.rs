@@ -207,7 +207,7 @@ mod tests {
         assert!(serde_json::from_str::<Outcomes>(r#"{"fine":1}"#).is_err());
         assert_eq!(outcomes.not_ok().collect::<Vec<_>>(), [(Outcome::Timeout, 1)]);
         let mut json = Vec::new();
-        all(&outcomes, &mut serde_json::Serializer::new(&mut json)).unwrap();
+        serialize_all(&outcomes, &mut serde_json::Serializer::new(&mut json)).unwrap();
         let counts: BTreeMap<String, u64> = serde_json::from_slice(&json).unwrap();
         assert_eq!((counts.len(), counts["ok"], counts["reset"]), (Outcome::ALL.len() + 6, 1, 0));
     }

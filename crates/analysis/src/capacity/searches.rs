@@ -173,20 +173,17 @@ fn bracket_of(
         .map(|search| &search.result)
         .filter(|result| !result.trials.is_empty())
         .collect();
-    let starts = results.len();
-    // A search has no rate if failures do not depend on the rate.
-    let has_rate = |result: &&CapacityResult| result.failures_at_any_rate.is_none();
-    let failing = starts - results.iter().copied().filter(has_rate).count();
-    let at_any_rate = 2 * failing > starts + failed;
+    let searched = SearchCounts { failed_starts: failed, ..count(&results) };
+    let at_any_rate = 2 * searched.failing_starts > results.len() + failed;
     // Failed and failing starts keep no rate.
-    let without_rate = if at_any_rate { 0 } else { failed + failing };
-    let loads = results.iter().map(|result| result.trials.len()).sum();
-    let settled = results.iter().filter(|result| result.settled).count();
-    let confirmed = results.iter().filter(|result| result.confirmed).count();
-    let holds_s = results.iter().filter_map(|result| result.holds_s).reduce(f64::min);
+    let without_rate = if at_any_rate { 0 } else { failed + searched.failing_starts };
     let results: Vec<&CapacityResult> =
-        results.iter().copied().filter(|result| !at_any_rate && has_rate(result)).collect();
-    let limited_by_generator = results.iter().filter(|result| result.limited_by_generator).count();
+        results.into_iter().filter(|result| !at_any_rate && has_rate(result)).collect();
+    let limited_by_generator =
+        !at_any_rate && 2 * searched.limited_by_generator > results.len() + without_rate;
+    // It is unknown which rate a search keeps that the generator limited from the lowest rate on.
+    let is_decided = |r: &&CapacityResult| r.kept_rps.is_some() || !r.limited_by_generator;
+    let results: Vec<&CapacityResult> = results.into_iter().filter(is_decided).collect();
     let failed_values = || std::iter::repeat_n(None, without_rate);
     let by_repeat: Vec<f64> = results
         .iter()
@@ -205,21 +202,33 @@ fn bracket_of(
         missed_rps: upper_middle(
             results.iter().map(|result| result.missed_rps).chain(failed_values()),
         ),
-        limited_by_generator: 2 * limited_by_generator > results.len() + without_rate,
+        limited_by_generator,
         rates: Vec::new(),
-        searched: Some(SearchCounts {
-            starts,
-            failed_starts: failed,
-            failing_starts: failing,
-            loads,
-            settled,
-            confirmed,
-            limited_by_generator,
-            holds_s,
-        }),
+        searched: Some(searched),
         failures_at_any_rate: at_any_rate,
         interval_rps: Repeated::new(by_repeat.clone()).interval,
         by_repeat_rps: by_repeat,
+    }
+}
+
+/// Whether a search found a rate, or that the start keeps none. It has no rate if failures do not
+/// depend on the rate.
+const fn has_rate(result: &CapacityResult) -> bool {
+    result.failures_at_any_rate.is_none()
+}
+
+/// Counts the searches of starts that did not fail.
+fn count(results: &[&CapacityResult]) -> SearchCounts {
+    let number = |is: fn(&CapacityResult) -> bool| results.iter().filter(|r| is(r)).count();
+    SearchCounts {
+        starts: results.len(),
+        failed_starts: 0,
+        failing_starts: number(|result| !has_rate(result)),
+        loads: results.iter().map(|result| result.trials.len()).sum(),
+        settled: number(|result| result.settled),
+        confirmed: number(|result| result.confirmed),
+        limited_by_generator: number(|r| has_rate(r) && r.limited_by_generator),
+        holds_s: results.iter().filter_map(|result| result.holds_s).reduce(f64::min),
     }
 }
 
@@ -412,6 +421,22 @@ mod tests {
             run.searches.iter().map(|search| search.loads.len()).sum::<usize>()
         );
         assert_eq!(bracket.interval_rps, None, "too few starts");
+    }
+
+    #[test]
+    fn search_that_generator_limited_at_every_rate_has_no_vote() {
+        let run = run(&[3000.0, 5000.0, 3100.0]);
+        let mut found = searches(&run);
+        (found[1].result.kept_rps, found[1].result.limited_by_generator) = (None, true);
+        let key = CellKey::planned(&run.header.plan).into_iter().next().unwrap();
+        let bracket = bracket_of((&run.header.plan, key), &found.iter().collect::<Vec<_>>(), 0);
+        assert_eq!((bracket.by_repeat_rps.len(), bracket.limited_by_generator), (2, false));
+        assert_eq!(bracket.kept_rps, found[0].result.kept_rps);
+        assert_eq!(bracket.searched.unwrap().limited_by_generator, 1);
+        // The server kept no rate.
+        found[1].result.limited_by_generator = false;
+        let bracket = bracket_of((&run.header.plan, key), &found.iter().collect::<Vec<_>>(), 0);
+        assert_eq!(bracket.by_repeat_rps.iter().filter(|rps| **rps == 0.0).count(), 1);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::no_ratio::NoRatioReason;
 use super::order::Confounding;
 use super::repeats::{
     Failures, excess_failures, excused_share, p_of_failures, unestimated_control,
@@ -324,10 +325,15 @@ impl<'a> GateCell<'a> {
                 (&test.server.subject_a, &test.server.subject_b) == (&row.subject_a, &row.subject_b)
             }),
             missing_control: evidence.unrecorded.clone().or_else(|| {
-                let is_estimated = evidence.rows.iter().any(|other| {
-                    other.control && other.metric == row.metric && other.estimate.is_some()
-                });
-                unestimated_control(evidence.repeats, gate.metric, is_estimated)
+                let is_control =
+                    |other: &&ComparisonRow| other.control && other.metric == row.metric;
+                let mut controls = evidence.rows.iter().filter(is_control);
+                if controls.clone().any(|other| other.estimate.is_some()) {
+                    return None;
+                }
+                unestimated_control(evidence.repeats, gate.metric).or_else(|| {
+                    controls.find_map(|row| partly_unknown(row, evidence.repeats, gate.metric))
+                })
             }),
         }
     }
@@ -528,6 +534,33 @@ fn detectable_text(estimate: Estimate) -> String {
         || "with so few repeats no difference would have been found".into(),
         |ratio| format!("a difference of {} would have been found", number_format::change(ratio)),
     )
+}
+
+/// Describes a control that has values of a metric, and whose other values are unknown: the metric
+/// has no estimate. `None`: the control has all values, or none by design.
+fn partly_unknown(row: &ComparisonRow, cells: &[CellRepeats], metric: &Metric) -> Option<String> {
+    let (Some(NoRatioReason::Unanswered { a, b }) | Some(NoRatioReason::NotMeasured { a, b })) =
+        row.no_ratio_reason
+    else {
+        return None;
+    };
+    let is_same_cell = |cell: &&CellRepeats| {
+        cell.control
+            && (&cell.subject_a, &cell.subject_b, &cell.workload, cell.step)
+                == (&row.subject_a, &row.subject_b, &row.workload, row.step)
+    };
+    let cell = cells.iter().find(is_same_cell)?;
+    let has_values = a < cell.a.counted_for(metric) || b < cell.b.counted_for(metric);
+    has_values.then(|| {
+        format!(
+            "the {} of the control {} is unknown in {} of A and {} of B, so it cannot show whether \
+             the machine changed",
+            row.title,
+            row.subject_a,
+            number_format::plural(a as u64, "repeat"),
+            number_format::plural(b as u64, "repeat")
+        )
+    })
 }
 
 /// Returns the rows of controls that changed in the same metric: in the same cell if a control was

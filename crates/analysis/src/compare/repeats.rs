@@ -331,16 +331,12 @@ pub(super) fn largest_excess(pairs: impl Iterator<Item = (Failures, Failures)>) 
     pairs.map(|(a, b)| b.share() - a.share()).fold(0.0, f64::max)
 }
 
-/// Describes a control whose repeats were excluded so often that its metric has no estimate
-/// (`is_estimated`) in any cell. It then cannot show whether the machine changed. A control that
-/// refuses all connections has no values by design, and no excluded repeats.
-pub(super) fn unestimated_control(
-    cells: &[CellRepeats],
-    metric: &Metric,
-    is_estimated: bool,
-) -> Option<String> {
+/// Describes a control whose repeats were excluded so often that its metric has no estimate in any
+/// cell. It then cannot show whether the machine changed. A control that refuses all connections
+/// has no values by design, and no excluded repeats.
+pub(super) fn unestimated_control(cells: &[CellRepeats], metric: &Metric) -> Option<String> {
     let is_short = |cell: &&CellRepeats| cell.control && !cell.are_all_counted_for(metric);
-    let cell = cells.iter().find(is_short).filter(|_| !is_estimated)?;
+    let cell = cells.iter().find(is_short)?;
     let excluded = cell.count_in_words().unwrap_or_else(|| "B did not plan this step".into());
     Some(format!(
         "too few repeats of the control {} count, so it cannot show whether the machine changed \

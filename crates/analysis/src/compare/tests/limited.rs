@@ -1,5 +1,6 @@
-//! Repeats that count for some metrics only, and checks that are waived.
+//! Repeats that count or are known for some metrics only, and checks that are waived.
 
+use dyno_archive::sample::{CgroupUse, Party, PartyUse, Sample};
 use dyno_archive::trial::CheckResult;
 
 use super::gates::{FOURTEEN, NULL_OF_FOURTEEN, RepeatOutcome, spoil};
@@ -167,4 +168,40 @@ fn waived_check_of_either_side_has_note() {
         [format!("x and y: A and B fail {rest} Both are compared with this defect.")]
     );
     assert!(notes_of(&[], true).is_empty() && notes_of(&[1], false).is_empty());
+}
+
+/// All repeats count, and the control's CPU time is unknown in one.
+#[test]
+fn control_with_unknown_value_leaves_gate_undecided() {
+    let run = |id: &str, known: Option<u64>| {
+        let mut run = run_with_servers(id, &[("x", FOURTEEN), ("null", FOURTEEN)]);
+        let unknown = run.trials.iter().rposition(|t| run.header.plan.trials[t.trial].arm == 1);
+        for (index, trial) in run.trials.iter_mut().enumerate() {
+            let cpu_ns = trial.load.books.completed * (100_000 + 100 * (index as u64 % 7));
+            let growth = if Some(index) == unknown { known } else { Some(1) };
+            let sample = |share: u64| {
+                let cpu_ns = growth.map(|growth| growth * share * cpu_ns);
+                let cgroup = Some(CgroupUse { cpu_ns, ..CgroupUse::default() });
+                let used = PartyUse { cgroup, ..PartyUse::empty(Party::SUBJECT) };
+                Sample { at_ns: share * 1_000_000_000, parties: vec![used], ..Sample::default() }
+            };
+            trial.load.samples = vec![sample(0), sample(1)];
+        }
+        run
+    };
+    let options = ComparisonOptions {
+        gates: Gate::parse("cpu_us_per_request>+50%").unwrap(),
+        ..ComparisonOptions::default()
+    };
+    let before = run("r", Some(1));
+    let gate = |after: &Run| {
+        let comparison = compare_runs((&before, Some(0)), (after, Some(0)), &options);
+        let GateResult { state, sentence, .. } = &comparison.gates[0];
+        (*state, sentence.clone())
+    };
+    let (state, sentence) = gate(&run("s", Some(1)));
+    assert_eq!(state, GateState::Held, "{sentence}");
+    let (state, sentence) = gate(&run("s", None));
+    assert_eq!(state, GateState::Undecided, "{sentence}");
+    assert!(sentence.contains("0 repeats of A and 1 repeat of B"), "{sentence}");
 }
