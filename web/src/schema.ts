@@ -1,4 +1,4 @@
-// Made by types.mjs from docs/schema/report.schema.json 2cdbf19bcb3434b2527a7c6ff17158d1faed5887ffe8a5bffcfa7389a2931e58
+// Made by types.mjs from docs/schema/report.schema.json 7cc38c4f14e289645926fa8cbe815105913d3c9c3a0dc47a19f2021b893e1e64
 
 /**
  * Subject of a caveat, by its name in every report.
@@ -12,6 +12,7 @@ export type Code =
   | "generator_busy"
   | "generator_crowded"
   | "generator_throttled"
+  | "no_local_port"
   | "generator_quota"
   | "oversubscribed"
   | "priority_refused"
@@ -486,6 +487,11 @@ export interface Searched {
    * Starts that failed before their search. Each counts as one that kept no rate.
    */
   failed_starts: number;
+  /**
+   * Starts whose searches found incorrect or missing responses at any rate. Each counts as one
+   * that kept no rate, unless most starts are like that.
+   */
+  failing_starts: number;
   /**
    * Length of the longest load that kept the rate, the shortest of all searches, seconds.
    * `None`: none has found a rate.
@@ -1364,7 +1370,7 @@ export interface ProfileResult {
    */
   trials: number[];
   /**
-   * Reasons why code compiled just in time may lack names, as sentences.
+   * Reasons why JIT-compiled functions may have no names, as sentences.
    */
   unnamed: string[];
   /**
@@ -1392,7 +1398,7 @@ export interface Flame {
    */
   levels: number[] | null;
   /**
-   * Samples that were lost for lack of room.
+   * Samples that were lost because the buffer was full.
    */
   lost: number;
   /**
@@ -3952,11 +3958,17 @@ export interface Room {
   /**
    * Share of a CPU that was needed at the tightest place, without polling. It is the maximum of
    * the work and waiting of one thread, and of the work of all threads of one CPU. Near 1,
-   * nothing is left.
+   * nothing is left. If the kernel bills the time of interrupts to no program, it includes the
+   * interrupts of these CPUs.
    */
   need: number;
   /**
-   * Part of `need` that was work; the rest was waiting for a CPU.
+   * Part of `need_work` that was interrupts. `None`: the kernel bills them to programs, or
+   * this is unknown.
+   */
+  need_interrupts?: number | null;
+  /**
+   * Part of `need` that was work, or interrupts; the rest was waiting for a CPU.
    */
   need_work: number;
   /**
@@ -4543,8 +4555,8 @@ export interface Steadiness {
    */
   cost: CostSteadiness | null;
   /**
-   * Instant from which the window counts, since the load began: a server that got faster counts
-   * by its last level. `None`: all of it counts.
+   * Instant from which the window counts, since the load began: if a server got faster, only its
+   * last level is used. `None`: all of it counts.
    */
   counts_from_s: number | null;
   /**

@@ -136,9 +136,9 @@ impl Need {
 /// Returns the needs of all threads of each CPU, with its interrupts. Much of what a thread sends
 /// is processed in softirqs of its CPU.
 ///
-/// If threads are not bound to CPUs, the result has the mean over the CPUs. If interrupts are billed
-/// to no program, it also has each thread with the CPUs' mean share of interrupts, because it is
-/// unknown which CPUs the thread used.
+/// If threads are not bound to CPUs, the result has the mean over the CPUs. If interrupts are
+/// billed to no program, it also has each thread with the CPUs' mean share of interrupts, because
+/// it is unknown which CPUs the thread used.
 fn needs_with_interrupts(machine: Option<&MachineUse>, work: &[f64]) -> Vec<Need> {
     let Some(machine) = machine.filter(|machine| !machine.cpus.is_empty()) else {
         return Vec::new();

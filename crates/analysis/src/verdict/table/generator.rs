@@ -215,7 +215,7 @@ pub(super) const BOUNDS: &[Case<TrialWorld>] = &[
     Case {
         code: Code::GeneratorCrowded,
         severity: Severity::Invalid,
-        message: "hypervisor 0 %), and its threads waited for a CPU for an unknown part of the time",
+        message: "and its threads waited for a CPU for an unknown part of the time",
         evidence: r#"{"waiting": null}"#,
         trigger: |w| {
             set_busy_cpu(w, 950 * MS, None);
