@@ -593,6 +593,18 @@ impl<'a> RowMaker<'a> {
         CellKey::planned(self.plan).into_iter().filter(is_planned).all(is_known)
     }
 
+    /// Returns why the subject has no figures. `(lacks_peak, lacks_summaries)`: what it lacks.
+    fn absence(
+        &self,
+        index: usize,
+        subject: &SubjectResult,
+        (lacks_peak, lacks_summaries): (bool, bool),
+    ) -> Option<String> {
+        let server = self.plan.arms[index].subject;
+        missing_reason(subject, self.protocol(), lacks_peak)
+            .or_else(|| not_served_reason(self.plan, server).filter(|_| lacks_summaries))
+    }
+
     fn mixture(&self, key: CellKey) -> Option<Mixture> {
         Mixture::new(self.grid.get(key)?.trials().iter().copied())
     }
@@ -605,7 +617,8 @@ impl<'a> RowMaker<'a> {
             self.best(index, subject, &summaries);
         let (peak_at_least_at, peak_at_least_rps) = at_least.unzip();
         let at_reference = summaries.iter().copied().find(|s| s.step == self.reference);
-        let trials = || self.grid.steps(index, self.workload).flat_map(|(_, cell)| cell.trials());
+        let trials = self.grid.steps(index, self.workload).flat_map(|(_, cell)| cell.trials());
+        let trials: Vec<&TrialResult> = trials.copied().collect();
         let median = |pick: fn(&Summary) -> &Repeated| at_reference.and_then(|s| pick(s).median);
         let peak_or_reference = shown.or(at_reference);
         let (cost, paid, paid_between) = self.costs(index, subject, at_reference);
@@ -642,12 +655,12 @@ impl<'a> RowMaker<'a> {
             cost,
             paid,
             paid_between,
-            memory_peak_bytes: trials().filter_map(|t| metric::memory(t)).reduce(f64::max),
+            memory_peak_bytes: trials.iter().filter_map(|t| metric::memory(t)).reduce(f64::max),
             has_memory_of_all_steps: self.has_memory_of_all_steps(index),
-            backends: self.backends(subject, at_reference, &trials().copied().collect::<Vec<_>>()),
+            backends: self.backends(subject, at_reference, &trials),
             startup_ms: subject.startup_ms.ready.median,
             to_baseline: None,
-            errors: trials().map(|t| t.load.failed_requests()).reduce(|sum, n| sum + n),
+            errors: trials.iter().map(|t| t.load.failed_requests()).reduce(|sum, n| sum + n),
             checks_passed: subject.checks.iter().filter(|c| c.ok).count(),
             checks_waived: subject.checks.iter().filter(|c| c.waived).count(),
             checks: subject.checks.len(),
@@ -656,9 +669,7 @@ impl<'a> RowMaker<'a> {
             limiter_sentence: peak_or_reference.map(|s| s.limiter_sentence.clone()),
             caveats: peak_or_reference.map(|s| s.caveats.clone()).unwrap_or_default(),
             invalid: self.invalid_figures(index, shown.is_some(), at_reference),
-            absent: missing_reason(subject, self.protocol(), best.is_none()).or_else(|| {
-                not_served_reason(plan, plan.arms[index].subject).filter(|_| summaries.is_empty())
-            }),
+            absent: self.absence(index, subject, (best.is_none(), summaries.is_empty())),
         }
     }
 }
