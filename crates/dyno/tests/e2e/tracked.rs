@@ -199,7 +199,7 @@ fn load_that_fills_tracking_table_is_invalid() {
     let Some(output) = with_room(500, load) else { return };
     let printed = text(&output);
     assert_eq!(output.status.code(), Some(1), "{printed}");
-    let is_expected = printed.contains("which fills the table");
+    let is_expected = printed.contains("They fill the table");
     assert!(is_expected, "1,500 connections are known before: {printed}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     let dropped = dropped_packets(&result["caveats"]).unwrap_or_else(|| panic!("{printed}"));
