@@ -501,9 +501,8 @@ mod tests {
         }
     }
 
-    /// Two servers of five end at the lower rate, so their starts have no load at the higher one.
-    #[test]
-    fn starts_that_ended_at_lower_rate_miss_higher_one() {
+    /// Trials at 2,000 requests per second follow those of [`five_starts`].
+    fn five_starts_at_two_rates() -> Run {
         let mut run = five_starts();
         let plan = &mut run.header.plan;
         plan.load.steps.push(fixture::step(Arrivals::Constant { rate: 2000.0 }));
@@ -512,6 +511,13 @@ mod tests {
             let record = TrialRecord { trial: 5 + launch, ..run.trials[launch].clone() };
             run.trials.push(record);
         }
+        run
+    }
+
+    /// Two servers of five end at the lower rate, so their starts have no load at the higher one.
+    #[test]
+    fn starts_that_ended_at_lower_rate_miss_higher_one() {
+        let mut run = five_starts_at_two_rates();
         run.trials.retain(|record| ![5, 6].contains(&record.trial));
         for launch in 0..2 {
             let message: String = "it ended".into();
@@ -572,18 +578,11 @@ mod tests {
         assert_eq!(kept_rates(&run), (Some(1000.0), vec![(2, 2)]));
     }
 
-    /// Dropped packets in one repeat lose most of its requests, on either side of the bracket.
+    /// The generator stops in one repeat, on either side of the bracket, and most requests fail.
     #[test]
     fn failures_of_disturbed_repeat_are_no_evidence() {
         let found = |disturbed: usize, failed_below: u64, failed_above: u64| {
-            let mut run = five_starts();
-            let plan = &mut run.header.plan;
-            plan.load.steps.push(fixture::step(Arrivals::Constant { rate: 2000.0 }));
-            for launch in 0..5 {
-                plan.trials.push(plan::Trial { step: 1, ..plan.trials[launch] });
-                let record = TrialRecord { trial: 5 + launch, ..run.trials[launch].clone() };
-                run.trials.push(record);
-            }
+            let mut run = five_starts_at_two_rates();
             for (index, trial) in run.trials.iter_mut().enumerate() {
                 let interval = &mut trial.load.intervals[0];
                 let mut failed = if index < 5 { failed_below } else { failed_above };

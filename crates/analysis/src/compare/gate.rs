@@ -303,12 +303,8 @@ impl<'a> Family<'a> {
 impl<'a> GateCell<'a> {
     fn new(gate: Gate, index: usize, evidence: &'a Evidence<'a>) -> GateCell<'a> {
         let row = &evidence.rows[index];
-        let is_same_cell = |cell: &&CellRepeats| {
-            !cell.control
-                && (&cell.subject_a, &cell.subject_b, &cell.workload, cell.step)
-                    == (&row.subject_a, &row.subject_b, &row.workload, row.step)
-        };
-        let cell = evidence.repeats.iter().find(is_same_cell).expect("each row is of a cell");
+        let cell = evidence.repeats.iter().find(|cell| cell.has_row(row));
+        let cell = cell.expect("each row is of a cell");
         let (failures_a, failures_b) = cell.failures_in(row.no_ratio_reason);
         let failures = (failures_a, excess_failures(evidence.excused, failures_b));
         let losses = (cell.a.losses(), excess_failures(evidence.excused_losses, cell.b.losses()));
@@ -544,12 +540,7 @@ fn partly_unknown(row: &ComparisonRow, cells: &[CellRepeats], metric: &Metric) -
     else {
         return None;
     };
-    let is_same_cell = |cell: &&CellRepeats| {
-        cell.control
-            && (&cell.subject_a, &cell.subject_b, &cell.workload, cell.step)
-                == (&row.subject_a, &row.subject_b, &row.workload, row.step)
-    };
-    let cell = cells.iter().find(is_same_cell)?;
+    let cell = cells.iter().find(|cell| cell.has_row(row))?;
     let has_values = a < cell.a.counted_for(metric) || b < cell.b.counted_for(metric);
     has_values.then(|| {
         format!(

@@ -8,7 +8,7 @@ use dyno_archive::plan::Launch;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{NoRatioReason, Side};
+use super::{ComparisonRow, NoRatioReason, Side};
 use crate::cell::{CellKey, Shape};
 use crate::grid::{Cell, Grid};
 use crate::metric::Metric;
@@ -278,6 +278,12 @@ impl CellRepeats {
     /// Whether the server of `b` failed in most repeats, and the server of `a` did not.
     pub(super) fn is_b_broken(&self) -> bool {
         self.b.is_broken() && self.a.is_working()
+    }
+
+    /// Whether a row compares the repeats of this cell.
+    pub(super) fn has_row(&self, row: &ComparisonRow) -> bool {
+        (&self.subject_a, &self.subject_b, &self.workload, self.step, self.control)
+            == (&row.subject_a, &row.subject_b, &row.workload, row.step, row.control)
     }
 
     /// Whether all repeats count for a metric.

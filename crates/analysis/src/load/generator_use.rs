@@ -6,6 +6,7 @@ use dyno_archive::{LoadRecord, Phase, Times};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::headroom::spun_ns;
 use super::sums::WindowSums;
 use super::{GeneratorHeadroom, Percentiles};
 
@@ -48,9 +49,7 @@ impl GeneratorUse {
         let user_share = if user + sys > 0.0 { user / (user + sys) } else { 0.0 };
         let thread_utilisation = utilisation(record, sums.window_s);
         let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
-        let spun_ns: u64 =
-            measured.clone().flat_map(|i| i.workers.values()).map(|w| w.spun_ns).sum();
-        let cpu_spun_s = spun_ns as f64 / 1e9;
+        let cpu_spun_s = spun_ns(record) as f64 / 1e9;
         GeneratorUse {
             cpu_user_s: run_s * user_share,
             cpu_sys_s: run_s * (1.0 - user_share),

@@ -169,7 +169,8 @@ fn has_enough_ticks(machine: &MachineUse) -> bool {
     machine.length_ns as f64 / 1e9 >= MIN_LENGTH_S
 }
 
-fn spun_ns(record: &LoadRecord) -> u64 {
+/// Returns the time that the threads polled in the window, summed.
+pub(super) fn spun_ns(record: &LoadRecord) -> u64 {
     let measured = record.intervals.iter().filter(|i| i.phase == Phase::Measured);
     measured.flat_map(|i| i.workers.values()).map(|used| used.spun_ns).sum()
 }

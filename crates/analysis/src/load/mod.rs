@@ -209,7 +209,7 @@ impl LoadResult {
     }
 
     /// Returns the number of due requests that got no response because no local port was left to
-    /// connect from. Others wait for a connection meanwhile. They are included if most failures
+    /// connect from. Others wait for a connection then. They are included if most failures
     /// have this cause, and connections are missing at the end.
     pub(crate) fn without_port(&self) -> u64 {
         let exhausted = self.outcomes.get(Outcome::AddressExhausted);
